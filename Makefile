@@ -1,0 +1,34 @@
+# `make demo` and `make test` do all the set-up on a fresh machine; PYTHON names the interpreter (3.11 or newer).
+PYTHON ?= python3
+BIN := .venv/bin
+WORKERS ?= 2
+
+.PHONY: demo test check lint types clean
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -c constraints.txt -e .
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/pip install -q -c constraints.txt -e ".[dev]"
+	touch $@
+
+demo: .venv/installed
+	$(BIN)/surelabel demo
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/installed-dev
+	$(BIN)/mypy
+
+check: lint types
+	$(BIN)/pytest -n $(WORKERS) -m "not training and not slow"
+
+test: lint types
+	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+
+clean:
+	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,48 @@
+"""surelabel: train on wrong labels, find them, correct them.
+
+Importing this package is cheap: the names below load PyTorch on first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from surelabel.api import audit as audit
+    from surelabel.api import fit as fit
+    from surelabel.api import load as load
+    from surelabel.config import RunConfig as RunConfig
+    from surelabel.core.state import EMA as EMA
+    from surelabel.core.state import SampleStore as SampleStore
+    from surelabel.errors import SurelabelError as SurelabelError
+    from surelabel.methods.car import car_loss as car_loss
+    from surelabel.methods.car import car_terms as car_terms
+    from surelabel.models.network import add_indicator as add_indicator
+
+_HOME = {
+    "EMA": "surelabel.core.state",
+    "RunConfig": "surelabel.config",
+    "SampleStore": "surelabel.core.state",
+    "SurelabelError": "surelabel.errors",
+    "add_indicator": "surelabel.models.network",
+    "audit": "surelabel.api",
+    "car_loss": "surelabel.methods.car",
+    "car_terms": "surelabel.methods.car",
+    "fit": "surelabel.api",
+    "load": "surelabel.api",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'surelabel' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

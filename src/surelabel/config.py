@@ -1,0 +1,257 @@
+"""What a run is made of: frozen models with a description per field, and their YAML and JSON round trip."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from surelabel.errors import ConfigError
+
+
+class Part(BaseModel):
+    """A frozen part of a configuration; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+
+
+class DataConfig(Part):
+    """Which data to train on."""
+
+    source: str
+    """Name of a bundled data set (digits), or path of an .npz file, an image folder or a .csv table."""
+    test: str | None = None
+    """Path of test data of the same kind; None is the source's own test part, if it has one."""
+    validation_fraction: float = Field(0.0, ge=0, lt=1)
+    """Share of the training rows to hold out, with their given labels. They get a verdict from predictions only."""
+    test_fraction: float | None = Field(None, gt=0, lt=1)
+    """Share of the rows to split off as a test set where the source has none; its labels are as given."""
+    split_seed: int = 0
+    """Seed of both splits, apart from the run's seed, so that runs compare on the same rows."""
+    path_column: str = "path"
+    """Tables: the column with image paths, relative to the table."""
+    label_column: str = "label"
+    """Tables: the column with labels."""
+    image_size: int | None = Field(None, ge=4, le=1024)
+    """Side to which images are resized; None keeps the size when all images share one."""
+
+
+class NoiseConfig(Part):
+    """Wrong labels to inject, drawn once from the clean labels."""
+
+    kind: Literal["symmetric", "asymmetric", "pair", "matrix"]
+    """symmetric; asymmetric by class map; pair: each class to the next; matrix: any transition matrix."""
+    rate: float = Field(0.0, ge=0, le=1)
+    """Nominal rate; per source class for asymmetric. Not used for matrix."""
+    include_true_class: bool = False
+    """Symmetric only: whether the new label is drawn from all classes, so that some labels stay right."""
+    class_map: dict[str, str] | None = None
+    """Asymmetric only: class name to class name."""
+    matrix: tuple[tuple[float, ...], ...] | None = None
+    """Matrix only: row = true class, column = given class, rows sum to 1."""
+    seed: int | None = None
+    """None is the run's seed."""
+
+
+class MethodConfig(Part):
+    """How to train."""
+
+    name: str = "car"
+    """Name of the method, as `surelabel methods` lists it."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the method; the rest have its defaults."""
+
+
+class ModelConfig(Part):
+    """Which network."""
+
+    name: str = "auto"
+    """mlp, cnn, resnet18, resnet34; auto is mlp for features and tiny images, cnn for others."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the backbone; the rest have its defaults."""
+
+
+class CosineRestarts(Part):
+    """Cosine with warm restarts, changed per epoch, as the paper trains."""
+
+    kind: Literal["cosine_restarts"] = "cosine_restarts"
+    period: int = Field(10, ge=1)
+    """Epochs per restart."""
+    min_rate: float = Field(0.001, ge=0)
+    """The rate a period falls to."""
+
+
+class Cosine(Part):
+    """One cosine from the rate to the minimum, changed per step."""
+
+    kind: Literal["cosine"] = "cosine"
+    min_rate: float = Field(0.0, ge=0)
+    """The rate it ends with."""
+
+
+class MultiStep(Part):
+    """The rate is multiplied by `factor` after each milestone."""
+
+    kind: Literal["multi_step"] = "multi_step"
+    milestones: tuple[float, ...] = (0.5, 0.75)
+    """Epochs after which to drop; values below 1 are shares of the stage."""
+    factor: float = Field(0.1, gt=0, lt=1)
+    """What the rate is multiplied by."""
+
+
+class OneCycle(Part):
+    """Linear up for a share of the stage, then cosine to zero, changed per step."""
+
+    kind: Literal["one_cycle"] = "one_cycle"
+    warmup: float = Field(0.25, ge=0, lt=1)
+    """Share of the stage in which the rate rises."""
+
+
+class Constant(Part):
+    """Always the same rate."""
+
+    kind: Literal["constant"] = "constant"
+
+
+Schedule = Annotated[CosineRestarts | Cosine | MultiStep | OneCycle | Constant, Field(discriminator="kind")]
+
+
+class OptimiserConfig(Part):
+    """How weights move."""
+
+    name: Literal["sgd", "adamw"] = "sgd"
+    """Optimiser."""
+    rate: float = Field(0.05, gt=0)
+    """Highest learning rate."""
+    momentum: float = Field(0.9, ge=0, lt=1)
+    """Momentum of SGD."""
+    weight_decay: float = Field(5e-4, ge=0)
+    """Weight decay."""
+    clip: float | None = Field(None, gt=0)
+    """Largest gradient norm of each network; None does not clip."""
+    schedule: Schedule = Cosine()
+    """How the rate changes: kind is cosine_restarts, cosine, multi_step, one_cycle or constant."""
+
+    @property
+    def rate_period(self) -> int:
+        """Epochs per restart; 1 without restarts."""
+        return self.schedule.period if isinstance(self.schedule, CosineRestarts) else 1
+
+
+class TrainConfig(Part):
+    """How long, on what, and how exactly."""
+
+    epochs: int = Field(200, ge=1)
+    """Epochs of the whole run."""
+    batch_size: int = Field(64, ge=2)
+    """Rows of a global batch."""
+    seed: int = 0
+    """Seed of weights, order, augmentation and, unless it has its own, noise."""
+    augment: bool | None = None
+    """Crop with padding and flip; None is yes for images larger than 16 pixels, and no for features and tiny images."""
+    flip: bool = True
+    """Whether augmentation mirrors images."""
+    crop_padding: int = Field(4, ge=0)
+    """Pixels by which augmentation shifts images."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to train."""
+    devices: int = Field(1, ge=1)
+    """Processes that train together."""
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    """Numeric precision of the networks; losses and per-sample state are always float32."""
+    threads: int | None = Field(None, ge=1)
+    """CPU threads of each process; None leaves PyTorch's choice."""
+    evaluate_every: int = Field(1, ge=1)
+    """Epochs between evaluations on the test sets; the last epoch is always evaluated."""
+    gradient_share: bool = False
+    """Record which share of the gradient comes from clean and from false labels, where clean labels are known."""
+    replicate_below: int = Field(256 * 2**20, ge=0)
+    """Bytes up to which every process holds a whole per-sample table; larger ones are divided."""
+
+
+class RunConfig(Part):
+    """A whole run."""
+
+    data: DataConfig
+    noise: NoiseConfig | None = None
+    method: MethodConfig = MethodConfig()
+    model: ModelConfig = ModelConfig()
+    optimiser: OptimiserConfig = OptimiserConfig()
+    train: TrainConfig = TrainConfig()
+
+    @field_validator("method", "model", mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _period_fits(self) -> "RunConfig":
+        return self
+
+    def notices(self) -> list[str]:
+        """Settings that are allowed and rarely meant."""
+        period = self.optimiser.rate_period
+        if self.train.epochs % period:
+            return [
+                f"optimiser.schedule.period={period} does not divide train.epochs={self.train.epochs}: the run ends at a "
+                f"high learning rate; {self.train.epochs - self.train.epochs % period or period} epochs would end at the lowest"
+            ]
+        return []
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML or JSON file."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such configuration file") from None
+    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected a mapping like `train: {{epochs: 100}}`, got {type(content).__name__}")
+    return content
+
+
+def set_field(content: dict[str, Any], assignment: str) -> None:
+    """Apply `a.b=value`, with the value read as YAML, to nested mappings."""
+    name, sign, text = assignment.partition("=")
+    keys = name.strip().split(".")
+    if not sign or not all(keys):
+        raise ConfigError(f"--set {assignment}: expected FIELD=VALUE, for example train.epochs=100")
+    if keys[0] in ("method", "model") and len(keys) == 2 and keys[1] not in ("name", "options"):
+        keys.insert(1, "options")
+    place = content
+    for key in keys[:-1]:
+        inner = place.get(key)
+        place[key] = {"name": inner} if isinstance(inner, str) else dict(inner or {})
+        place = place[key]
+    try:
+        place[keys[-1]] = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {assignment}: the value is not readable as YAML") from None
+
+
+def validated(content: dict[str, Any]) -> RunConfig:
+    """A RunConfig from nested mappings, or one line that names the field and what is allowed."""
+    try:
+        return RunConfig.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(one_line(error)) from None
+
+
+def one_line(error: ValidationError, prefix: str = "") -> str:
+    """The first complaint of a validation error, with the field's name."""
+    first = error.errors()[0]
+    field = prefix + ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return f"{field}: there is no such setting{_known_fields(first['loc'])}"
+    shown = "" if first["type"] == "missing" else f", got {first['input']!r}"
+    return f"{field}: {first['msg'][0].lower() + first['msg'][1:]}{shown}"
+
+
+def _known_fields(location: tuple[int | str, ...]) -> str:
+    model: Any = RunConfig
+    for part in location[:-1]:
+        annotation = model.model_fields[str(part)].annotation if hasattr(model, "model_fields") else None
+        model = annotation if hasattr(annotation, "model_fields") else None
+    return f"; there are {', '.join(model.model_fields)}" if model is not None else ""

@@ -1,0 +1,172 @@
+"""State that must survive a restart and be right on every rank: a table with a row per sample, and averaged weights."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from surelabel.core.collective import gathered, own_rows, rank, total, world_size
+
+
+class SampleStore(nn.Module):
+    """A table with one row per training sample.
+
+    Calls are collective: on several processes every rank calls with its own batch, and every rank sees all writes. Small
+    tables are replicated; `distribute(shard=True)` leaves each rank a contiguous block of rows. Index -1 (padding) may be read
+    and is never written. What is saved is always the whole table, so it loads on any number of processes.
+    """
+
+    rows: Tensor
+
+    def __init__(self, num_samples: int, *shape: int, dtype: torch.dtype = torch.float32, fill: float = 0) -> None:
+        super().__init__()
+        self.num_samples = num_samples
+        self._start, self._stop = 0, num_samples
+        # One row more than there are samples: index -1 lands there, so padding needs no mask.
+        self.register_buffer("rows", torch.full((num_samples + 1, *shape), fill, dtype=dtype))
+
+    @classmethod
+    def one_hot(cls, labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> "SampleStore":
+        """A table of one-hot rows."""
+        labels = torch.as_tensor(labels, dtype=torch.long)
+        if labels.numel() and not (0 <= int(labels.min()) and int(labels.max()) < num_classes):
+            raise ValueError(f"labels must lie in 0..{num_classes - 1}, got {int(labels.min())}..{int(labels.max())}")
+        store = cls(len(labels), num_classes, dtype=dtype)
+        store.rows[torch.arange(len(labels)), labels] = 1
+        return store
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether this rank holds a block of the rows only."""
+        return self._stop - self._start < self.num_samples
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the whole table."""
+        row = self.rows[-1]
+        return self.num_samples * row.numel() * row.element_size()
+
+    def read(self, index: Tensor) -> Tensor:
+        """The rows at `index` (B,), as a copy."""
+        if not self.is_sharded:
+            return self.rows[index]
+        everyone = gathered(index)
+        position, owned = self._position(everyone)
+        rows = self.rows[position]
+        rows[~owned] = 0
+        return own_rows(total(rows))
+
+    def write(self, index: Tensor, value: Tensor, where: Tensor | None = None) -> None:
+        """Set rows (`where` they are selected) to `value`."""
+        self.blend(index, value, momentum=0.0, where=where)
+
+    def blend(self, index: Tensor, value: Tensor, momentum: float | Tensor, where: Tensor | None = None) -> None:
+        """Set rows (`where` they are selected) to `momentum` x old + (1 - `momentum`) x `value`; no gradient is kept."""
+        value = value.detach().to(self.rows.dtype)
+        if world_size() > 1:
+            index, value = gathered(index), gathered(value)
+            where = None if where is None else gathered(where)
+            momentum = gathered(momentum) if isinstance(momentum, Tensor) and momentum.dim() else momentum
+        position, _ = self._position(index)
+        if isinstance(momentum, Tensor) or momentum != 0:
+            if isinstance(momentum, Tensor) and momentum.dim():
+                momentum = momentum.view(-1, *[1] * (value.dim() - 1))
+            value = momentum * self.rows[position] + (1 - momentum) * value
+        if where is not None:
+            position = torch.where(where, position, -1)
+        self.rows[position] = value
+
+    def replace(self, rows: Tensor) -> None:
+        """Set the whole table to (N, ...) `rows`, which are equal on all ranks."""
+        if len(rows) != self.num_samples:
+            raise ValueError(f"expected {self.num_samples} rows, got {len(rows)}")
+        self.rows[:-1] = rows[self._start : self._stop].to(self.rows)
+
+    def apply_rows(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """`function` of the table, row by row, as one (N, ...) tensor that is equal on all ranks."""
+        result = function(self.rows[:-1])
+        if not self.is_sharded:
+            return result
+        block = -(-self.num_samples // world_size())
+        padded = result.new_zeros(block, *result.shape[1:])
+        padded[: len(result)] = result
+        return gathered(padded)[: self.num_samples]
+
+    def whole(self) -> Tensor:
+        """The whole table (N, ...), equal on all ranks, as a copy."""
+        return self.apply_rows(lambda rows: rows).clone()
+
+    def distribute(self, shard: bool) -> None:
+        """Keep only this rank's contiguous block of rows, or take all rows back."""
+        whole = self.whole()
+        block = -(-self.num_samples // world_size()) if shard else self.num_samples
+        self._start = min(rank() * block, self.num_samples) if shard else 0
+        self._stop = min(self._start + block, self.num_samples)
+        self.rows = torch.cat([whole[self._start : self._stop], whole.new_zeros(1, *whole.shape[1:])])
+
+    def _position(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        owned = (index >= self._start) & (index < self._stop)
+        if not self.is_sharded:
+            return index, owned
+        return torch.where(owned, index - self._start, -1), owned
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        destination[prefix + "rows"] = self.whole()
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        missing, errors = args[2], args[4]
+        rows = state_dict.get(prefix + "rows")
+        if rows is None:
+            missing.append(prefix + "rows")
+        elif rows.shape != (self.num_samples, *self.rows.shape[1:]):
+            errors.append(f"{prefix}rows: {tuple(rows.shape)} does not fit a table of {self.num_samples} rows")
+        else:
+            self.replace(rows)
+
+
+class EMA(nn.Module):
+    """A copy of a network whose weights follow it with momentum; the engine advances it after each optimiser step.
+
+    `decay` multiplies the OLD weights and may be a function of the number of updates, counted from 1. Buffers (batch-norm
+    statistics, counters) are copied.
+    """
+
+    updates: Tensor
+
+    def __init__(self, network: nn.Module, decay: float | Callable[[int], float]) -> None:
+        super().__init__()
+        self.decay = decay
+        self._source = (network,)  # in a tuple, so that it is not registered a second time
+        self.network = copy.deepcopy(network).requires_grad_(False)
+        self.register_buffer("updates", torch.zeros((), dtype=torch.long))
+
+    @property
+    def source(self) -> nn.Module:
+        """The network that is followed."""
+        return self._source[0]
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the averaged network; never with a gradient."""
+        with torch.no_grad():
+            return self.network(*args, **kwargs)
+
+    @torch.no_grad()
+    def advance(self) -> None:
+        """Take one step towards the source."""
+        self.updates += 1
+        decay = self.decay(int(self.updates)) if callable(self.decay) else self.decay
+        for average, weight in zip(self.network.parameters(), self.source.parameters(), strict=True):
+            average.lerp_(weight, 1 - decay)
+        for copied, buffer in zip(self.network.buffers(), self.source.buffers(), strict=True):
+            copied.copy_(buffer)
+
+
+def broadcast_from_first(value: Tensor) -> Tensor:
+    """Rank 0's `value` on every rank; the same shape and type everywhere."""
+    if world_size() > 1:
+        value = value.clone()
+        dist.broadcast(value, src=0)
+    return value

@@ -1,0 +1,86 @@
+"""Labelled rows in memory, and the parts a data set has."""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surelabel.errors import DataError
+
+
+@dataclass(frozen=True)
+class Examples:
+    """N inputs with their given labels; the clean ones stand here where they are known, and no method sees them."""
+
+    x: Tensor
+    """(N, C, H, W) uint8 images, or (N, D) float32 features."""
+    label: Tensor
+    """(N,) int64: the given label, which may be wrong."""
+    ids: np.ndarray
+    """(N,) str: what the user calls each row; unique and stable."""
+    clean: Tensor | None = None
+    """(N,) int64: the true label, where it is known."""
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @property
+    def is_image(self) -> bool:
+        """Whether the inputs are images rather than feature vectors."""
+        return self.x.dim() == 4
+
+    def subset(self, positions: np.ndarray) -> "Examples":
+        """The rows at `positions`, in that order."""
+        index = torch.from_numpy(np.asarray(positions, dtype=np.int64))
+        clean = None if self.clean is None else self.clean[index]
+        return Examples(self.x[index], self.label[index], self.ids[positions], clean)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A data set: rows to train on, rows held out with their given labels, and any number of test sets."""
+
+    train: Examples
+    class_names: tuple[str, ...]
+    validation: Examples | None = None
+    tests: dict[str, Examples] = field(default_factory=dict)
+
+    @property
+    def num_classes(self) -> int:
+        """K."""
+        return len(self.class_names)
+
+    def with_train(self, train: Examples) -> "Corpus":
+        """The same with other training rows, for example with noise injected."""
+        return replace(self, train=train)
+
+    def checked(self, source: str) -> "Corpus":
+        """Itself, or an error that names what cannot be trained on."""
+        if len(self.train) < 2:
+            raise DataError(f"{source}: {len(self.train)} training sample(s); at least 2 are needed")
+        if self.num_classes < 2:
+            raise DataError(f"{source}: a single class ({self.class_names[0]}); at least 2 are needed")
+        if len(set(self.train.ids)) != len(self.train.ids):
+            names, counts = np.unique(self.train.ids, return_counts=True)
+            raise DataError(f"{source}: the id {names[counts > 1][0]!r} stands for {counts.max()} rows; ids must be unique")
+        for part, rows in {"train": self.train, "validation": self.validation, **self.tests}.items():
+            if rows is not None and rows.x.is_floating_point():
+                bad = ~torch.isfinite(rows.x).flatten(1).all(1)
+                if bad.any():
+                    first = int(bad.nonzero()[0])
+                    raise DataError(
+                        f"{source}: {int(bad.sum())} {part} row(s) hold NaN or infinite values, "
+                        f"the first is row {first} (id {rows.ids[first]})"
+                    )
+        return self
+
+    def fingerprint(self) -> str:
+        """A hash over the training rows' ids, inputs and given labels, by which a run recognises its data."""
+        digest = hashlib.sha256()
+        digest.update("\n".join(map(str, self.train.ids)).encode())
+        digest.update("\n".join(self.class_names).encode())
+        digest.update(self.train.label.numpy().tobytes())
+        digest.update(self.train.x.contiguous().numpy().tobytes())
+        return digest.hexdigest()

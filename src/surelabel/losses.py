@@ -1,0 +1,20 @@
+"""Per-sample losses that two or more methods use: (B, K) logits in, (B,) values out."""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
+    """-log p at the label, (B,) classes or (B, K) soft targets."""
+    if label.dim() == 1:
+        return F.cross_entropy(logits, label, reduction="none")
+    return -(label * F.log_softmax(logits, 1)).sum(1)
+
+
+def generalised_cross_entropy(logits: Tensor, label: Tensor, q: float) -> Tensor:
+    """(1 - p_y^q) / q of Zhang and Sabuncu (2018): cross entropy for q to 0, half the mean absolute error at q = 1.
+
+    -expm1(q log p) / q is exact for small q and has a finite gradient at p = 0.
+    """
+    log_p = F.log_softmax(logits, 1).gather(1, label[:, None]).squeeze(1)
+    return -(q * log_p).expm1() / q
