@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from surelabel.errors import ConfigError
 
@@ -184,10 +184,6 @@ class RunConfig(Part):
     def _name_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
 
-    @model_validator(mode="after")
-    def _period_fits(self) -> "RunConfig":
-        return self
-
     def notices(self) -> list[str]:
         """Settings that are allowed and rarely meant."""
         period = self.optimiser.rate_period
@@ -212,12 +208,9 @@ def read_config(path: Path) -> dict[str, Any]:
     return content
 
 
-def set_field(content: dict[str, Any], assignment: str) -> None:
-    """Apply `a.b=value`, with the value read as YAML, to nested mappings."""
-    name, sign, text = assignment.partition("=")
+def set_field(content: dict[str, Any], name: str, value: Any) -> None:
+    """Put a value at a dotted name in nested mappings; method.X and model.X are their options."""
     keys = name.strip().split(".")
-    if not sign or not all(keys):
-        raise ConfigError(f"--set {assignment}: expected FIELD=VALUE, for example train.epochs=100")
     if keys[0] in ("method", "model") and len(keys) == 2 and keys[1] not in ("name", "options"):
         keys.insert(1, "options")
     place = content
@@ -225,8 +218,16 @@ def set_field(content: dict[str, Any], assignment: str) -> None:
         inner = place.get(key)
         place[key] = {"name": inner} if isinstance(inner, str) else dict(inner or {})
         place = place[key]
+    place[keys[-1]] = value
+
+
+def parsed_assignment(assignment: str) -> tuple[str, Any]:
+    """Name and value of `a.b=value`, with the value read as YAML."""
+    name, sign, text = assignment.partition("=")
+    if not sign or not all(name.strip().split(".")):
+        raise ConfigError(f"--set {assignment}: expected FIELD=VALUE, for example train.epochs=100")
     try:
-        place[keys[-1]] = yaml.safe_load(text)
+        return name, yaml.safe_load(text)
     except yaml.YAMLError:
         raise ConfigError(f"--set {assignment}: the value is not readable as YAML") from None
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from surelabel.core.batch import Batch
 from surelabel.core.plan import Clock, Stage, View
+from surelabel.core.state import SampleStore
 
 
 class NetworkFactory(Protocol):
@@ -131,8 +132,8 @@ class Method(nn.Module):
         """(B,) tau of inputs, for methods that have one."""
         return None
 
-    def targets(self) -> Tensor | None:
-        """(N,) classes that the current targets name, for methods that correct labels as they train."""
+    def targets(self) -> SampleStore | None:
+        """The (N, K) table of targets, for methods that correct labels as they train; rows need not sum to one."""
         return None
 
     def label_quality(self, run: Run) -> Tensor:

@@ -60,11 +60,13 @@ class Corpus:
         """Itself, or an error that names what cannot be trained on."""
         if len(self.train) < 2:
             raise DataError(f"{source}: {len(self.train)} training sample(s); at least 2 are needed")
-        if self.num_classes < 2:
-            raise DataError(f"{source}: a single class ({self.class_names[0]}); at least 2 are needed")
+        if len(self.train.label.unique()) < 2:
+            single = self.class_names[int(self.train.label[0])]
+            raise DataError(f"{source}: a single class ({single}); at least 2 are needed")
         if len(set(self.train.ids)) != len(self.train.ids):
             names, counts = np.unique(self.train.ids, return_counts=True)
-            raise DataError(f"{source}: the id {names[counts > 1][0]!r} stands for {counts.max()} rows; ids must be unique")
+            twice = str(names[counts > 1][0])
+            raise DataError(f"{source}: the id {twice!r} stands for {counts[counts > 1][0]} rows; ids must be unique")
         for part, rows in {"train": self.train, "validation": self.validation, **self.tests}.items():
             if rows is not None and rows.x.is_floating_point():
                 bad = ~torch.isfinite(rows.x).flatten(1).all(1)

@@ -1,1 +1,55 @@
 """Training methods, one file each; the file's name is the method's name, and nothing else has to be edited."""
+
+import difflib
+import inspect
+import pkgutil
+from importlib import import_module
+from typing import Any
+
+from pydantic import ConfigDict, ValidationError, create_model
+
+from surelabel.config import one_line
+from surelabel.core.method import Method, options_of
+from surelabel.errors import ConfigError
+
+
+def names() -> list[str]:
+    """Every method there is."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+
+def find(name: str) -> type[Method]:
+    """The method of that name: the one Method class that its file defines."""
+    if name not in names():
+        near = difflib.get_close_matches(name, names(), n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ConfigError(f"method.name: there is no method {name!r}; {hint}there are {', '.join(names())}")
+    module = import_module(f"{__name__}.{name}")
+    classes = [
+        item
+        for item in vars(module).values()
+        if inspect.isclass(item) and issubclass(item, Method) and item.__module__ == module.__name__
+    ]
+    if len(classes) != 1:
+        raise TypeError(f"methods/{name}.py must define exactly one Method, found {[c.__name__ for c in classes]}")
+    return classes[0]
+
+
+def checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """`options` in the types of the method's constructor, or an error that names the option and what is allowed."""
+    known = options_of(find(name))
+    for option in options:
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            exist = f"{hint}it has {', '.join(known)}" if known else "it has no options"
+            raise ConfigError(f"method.{option}: {name} has no such option; {exist}")
+    fields: dict[str, Any] = {key: (parameter.annotation, parameter.default) for key, parameter in known.items()}
+    model = create_model("Options", __config__=ConfigDict(extra="forbid"), **fields)
+    try:
+        return {key: getattr(model(**options), key) for key in options}
+    except ValidationError as error:
+        raise ConfigError(one_line(error, prefix="method.")) from None
+
+
+__all__ = ["checked_options", "find", "names"]

@@ -94,3 +94,191 @@ def car_loss(
     """Eq. 7 per sample, (B,): `penalty_weight` is lambda, `reverse_weight` is beta, `log_zero` is A."""
     cace, penalty, reverse = car_terms(logits, confidence_logit, target, log_zero=log_zero)
     return cace + penalty_weight * penalty + reverse_weight * reverse
+
+
+class TargetEstimation(nn.Module):
+    """Eq. 8 and its two rivals of the paper's last table: what a loss aims at for each sample.
+
+    - "car": t starts as the given one-hot label; from epoch `start` on, rows with tau >= `threshold` get
+      t <- alpha t + (1 - alpha) p; with learning-rate restarts only in the last epoch of a period, e % E_p == 0.
+    - "none": t stays the given label.
+    - "temporal_ensembling": Z <- alpha Z + (1 - alpha) p at every visit from epoch 1, divided by its row sum; t is the given
+      label while e < `start` and Z afterwards. The paper gives no formula: this is our reading of Laine and Aila (2017).
+    """
+
+    def __init__(self, task: Task, strategy: TargetStrategy, start: int, momentum: float, threshold: float) -> None:
+        super().__init__()
+        self.strategy, self.start, self.momentum, self.threshold = strategy, start, momentum, threshold
+        self.period, self.epochs = task.rate_period, task.epochs
+        self.num_classes = task.num_classes
+        if strategy == "car":
+            self.table = SampleStore.one_hot(task.given, task.num_classes)
+            self.blends = SampleStore(task.num_samples)
+        elif strategy == "temporal_ensembling":
+            self.table = SampleStore(task.num_samples, task.num_classes)
+
+    def update(self, batch: Batch, clock: Clock, probability: Tensor, tau: Tensor) -> Tensor:
+        """The (B, K) targets of this batch, after their update from the detached (B, K) p and (B,) tau."""
+        given = F.one_hot(batch.label, self.num_classes).to(probability.dtype)
+        if self.strategy == "none":
+            return given
+        if self.strategy == "temporal_ensembling":
+            self.table.blend(batch.index, probability, self.momentum)
+            ensemble = self.table.read(batch.index)
+            return given if clock.epoch < self.start else ensemble / ensemble.sum(1, keepdim=True).clamp(min=1e-12)
+        if self.is_due(clock.epoch):
+            trusted = tau >= self.threshold
+            self.table.blend(batch.index, probability, self.momentum, where=trusted)
+            self.blends.write(batch.index, self.blends.read(batch.index) + 1, where=trusted)
+        return self.table.read(batch.index)
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether targets change in this epoch."""
+        return epoch >= self.start and epoch % self.period == 0
+
+    @property
+    def num_updates(self) -> int:
+        """How often a row can be blended in the whole run."""
+        return sum(self.is_due(epoch) for epoch in range(1, self.epochs + 1))
+
+    def quality(self, given: Tensor, seen: Tensor) -> Tensor:
+        """(N,) the target's probability of the given label, without what the given label itself brought into it.
+
+        t_y = alpha^n + (1 - alpha^n) x (mean of p_y over the n updates). For a row that was never blended t_y is 1 and says
+        nothing, so the share alpha^n is taken from `seen`, the running mean of p_y over all visits, instead.
+        """
+        if self.strategy == "none":
+            return seen
+        at_given = self.rows().gather(1, given[:, None]).squeeze(1)
+        return (at_given - self.given_share() * (1 - seen)).clamp(0, 1)
+
+    def corrected(self, given: Tensor, prediction: Tensor) -> Tensor:
+        """(N, K) targets, with the weight that the given label still has in them handed to the (N, K) prediction."""
+        if self.strategy == "none":
+            return prediction
+        rows = self.rows() + self.given_share()[:, None] * (prediction - F.one_hot(given, self.num_classes))
+        return rows.clamp(min=0) / rows.clamp(min=0).sum(1, keepdim=True)
+
+    def rows(self) -> Tensor:
+        """(N, K) targets that sum to one."""
+        rows = self.table.whole()
+        return rows / rows.sum(1, keepdim=True).clamp(min=1e-12)
+
+    def given_share(self) -> Tensor:
+        """(N,) alpha^n: the weight that the given label still has in a target blended n times; an ensemble never has it."""
+        if self.strategy == "temporal_ensembling":
+            return torch.zeros(self.table.num_samples, device=self.table.rows.device)
+        return self.momentum ** self.blends.whole()
+
+    def warnings(self) -> list[str]:
+        """Says so if these settings can never correct a label, with values that would."""
+        updates = self.num_updates
+        if self.strategy != "car" or (updates and self.momentum**updates <= 0.5):
+            return []
+        start = max(1, round(PUBLISHED_START_SHARE * self.epochs))
+        possible = sum(epoch >= start and epoch % self.period == 0 for epoch in range(1, self.epochs + 1))
+        advice = f"correction_start={start}"
+        if not possible:
+            advice = f"at least {self.period * 7} epochs, or a learning rate without restarts"
+        elif self.momentum**possible > 0.5:
+            advice += f" and momentum={math.floor(100 * 0.5 ** (1 / possible)) / 100:.2f}"
+        return [
+            f"these settings can never correct a label: {updates} target update(s) in {self.epochs} epochs "
+            f"(correction_start={self.start}, momentum={self.momentum}, restart period {self.period}); use {advice}"
+        ]
+
+
+def default_penalty_weight(num_classes: int) -> float:
+    """Lambda by rule, so that the gradient multiplier at the start, Q0 = lambda / (K - 1), is at least a tenth."""
+    return max(0.5, 0.1 * (num_classes - 1))
+
+
+class CAR(Method):
+    """Confidence Adaptive Regularization: an indicator branch, a loss it damps, and targets corrected with momentum.
+
+    Options:
+        penalty_weight: lambda, the price of low confidence; default max(0.5, 0.1 (K - 1)), the paper's grid is 0.5, 10, 50
+        reverse_weight: beta, weight of the reverse term; the paper has 0 on CIFAR-10 and 0.1 on harder sets
+        log_zero: A, what log 0 is defined as in the reverse term
+        targets: how targets are estimated: car, none (the given labels) or temporal_ensembling
+        confidence: where tau comes from: indicator, or max_probability (the paper's ablation)
+        correction_start: E_c, the epoch from which targets change; default the published share of the run, 60/500
+        momentum: alpha, the share of the old target that stays in an update
+        threshold: delta, rows with a smaller tau keep their target
+        indicator_layers: fully connected layers of the indicator branch
+    """
+
+    paper = "Lu, Bo and He: Confidence Adaptive Regularization for Deep Learning with Noisy Labels, arXiv 2108.08212"
+    year = 2021
+    kind = "label correction"
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        penalty_weight: PositiveFloat | None = None,
+        reverse_weight: NonNegativeFloat = 0.0,
+        log_zero: float = LOG_ZERO,
+        targets: TargetStrategy = "car",
+        confidence: Confidence = "indicator",
+        correction_start: PositiveInt | None = None,
+        momentum: NonNegativeFloat = 0.9,
+        threshold: NonNegativeFloat = 0.0,
+        indicator_layers: PositiveInt = 1,
+    ) -> None:
+        super().__init__(task)
+        self.penalty_weight = default_penalty_weight(task.num_classes) if penalty_weight is None else penalty_weight
+        self.reverse_weight, self.log_zero = reverse_weight, log_zero
+        self.network = task.network(indicator=confidence == "indicator", indicator_layers=indicator_layers)
+        start = task.share(PUBLISHED_START_SHARE) if correction_start is None else correction_start
+        self.target = TargetEstimation(task, targets, start, momentum, threshold)
+        self.tau = SampleStore(task.num_samples, fill=torch.nan)
+
+    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+        """Algorithm 1, lines 5 to 11."""
+        outputs = self.network(batch.x)
+        probability = outputs.logits.detach().softmax(1)
+        tau = probability.amax(1) if outputs.confidence_logit is None else outputs.tau.detach()
+        target = self.target.update(batch, clock, probability, tau)
+        cace, penalty, reverse = car_terms(
+            outputs.logits, outputs.confidence_logit, target, log_zero=self.log_zero
+        )
+        self.tau.write(batch.index, tau)
+        terms = {"cace": batch.mean(cace), "penalty": self.penalty_weight * batch.mean(penalty)}
+        if self.reverse_weight:
+            terms["reverse"] = self.reverse_weight * batch.mean(reverse)
+        return Step(terms, seen=outputs.logits.detach())
+
+    def confidence(self, x: Tensor) -> Tensor:
+        """(B,) tau."""
+        outputs = self.network(x)
+        return outputs.logits.softmax(1).amax(1) if outputs.confidence_logit is None else outputs.tau
+
+    def targets(self) -> SampleStore | None:
+        """The table of t."""
+        return None if self.target.strategy == "none" else self.target.table
+
+    def label_quality(self, run: Run) -> Tensor:
+        """What the targets and the running mean of p say of the given label: TargetEstimation.quality."""
+        return self.target.quality(self.given, run.record.mean_given_probability)
+
+    def corrected(self, run: Run) -> Tensor:
+        """The targets, or the final predictions where there are none."""
+        return self.target.corrected(self.given, super().corrected(run))
+
+    def evidence(self, run: Run) -> dict[str, Tensor]:
+        """The confidence of each row at its last visit."""
+        return {"tau": self.tau.whole()}
+
+    def warnings(self) -> list[str]:
+        """Settings that can never correct a label."""
+        return self.target.warnings()
+
+    def hint_at_chance(self) -> str:
+        """The penalty weight is what keeps CAR at chance."""
+        classes = self.task.num_classes
+        start = min(1.0, self.penalty_weight / (classes - 1))
+        return (
+            f"penalty_weight={self.penalty_weight:g} damps gradients to Q0={start:.3f} at the start; "
+            f"try penalty_weight={max(2 * self.penalty_weight, 0.25 * (classes - 1)):.3g}"
+        )

@@ -1,0 +1,236 @@
+"""The public functions: train, load, judge."""
+
+import contextlib
+import json
+import os
+import platform
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import surelabel
+from surelabel import build
+from surelabel.config import RunConfig, set_field, validated
+from surelabel.core.collective import world_size
+from surelabel.data.examples import Corpus
+from surelabel.engine import distributed
+from surelabel.engine.finish import finish
+from surelabel.engine.fit import Engine, Interrupted, Progress, Setup
+from surelabel.errors import RunError
+from surelabel.progress import Silent
+from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.verdicts import Audit
+from surelabel.verdicts import audit as audit
+
+
+def configured(data: str | Path | RunConfig | Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> RunConfig:
+    """A configuration from a data source and dotted settings, such as {"train.epochs": 100, "method": "car"}."""
+    if isinstance(data, RunConfig):
+        content: dict[str, Any] = data.model_dump(mode="json")
+    elif isinstance(data, Mapping):
+        content = json.loads(json.dumps(dict(data)))
+    else:
+        content = {"data": {"source": str(data)}}
+    for name, value in (settings or {}).items():
+        set_field(content, name, value)
+    return validated(content)
+
+
+def fit(
+    data: str | Path | RunConfig | Mapping[str, Any],
+    out: str | Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    interrupt: Callable[[], bool] | None = None,
+) -> RunDir:
+    """Train and leave a run directory at `out`, which must not exist yet.
+
+    `data` is a data source (a bundled name or a path) or a whole configuration; `settings` are dotted fields over it.
+    """
+    config = configured(data, settings)
+    run_dir = RunDir(out)
+    if run_dir.path.exists() and any(run_dir.path.iterdir()):
+        hint = f"go on with: surelabel resume {out}" if run_dir.state_file.exists() else "choose another --out"
+        raise RunError(f"{out}: this folder is not empty; {hint}")
+    return _train(config, run_dir, progress or Silent(), interrupt, resume=False)
+
+
+def resume(
+    run: str | Path | RunDir, *, progress: Progress | None = None, interrupt: Callable[[], bool] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> RunDir:
+    """Go on with an interrupted run; `settings` may change where it runs (train.device, train.devices, train.threads)."""
+    run_dir = RunDir.open(run.path if isinstance(run, RunDir) else run)
+    if run_dir.is_done:
+        return run_dir
+    return _train(configured(run_dir.config(), settings), run_dir, progress or Silent(), interrupt, resume=True)
+
+
+def _train(
+    config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Callable[[], bool] | None, resume: bool
+) -> RunDir:
+    corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
+    scale = build.normalisation(corpus.train.x)
+    shape = tuple(corpus.train.x.shape[1:])
+
+    def make_method(seed: int) -> Any:
+        return build.method(config, corpus.train.label, corpus.num_classes, shape, seed, scale)
+
+    warnings = [*config.notices(), *make_method(config.train.seed).warnings()]
+    fabric = distributed.start(config.train)
+    loader = build.loader(config.train, corpus.train, fabric.device)
+    torch.manual_seed(config.train.seed)
+    with contextlib.ExitStack() as stack:
+        if distributed.is_first():
+            stack.enter_context(run_dir.locked())
+            _check_or_write(run_dir, config, corpus, manifest, fabric.device)
+        stop = stack.enter_context(_stop_on_signals())
+        for text in [manifest.describe()] * (manifest is not None) + warnings:
+            progress.warn(text)
+        setup = Setup(config, corpus, make_method, loader, run_dir, fabric, progress, interrupt or stop)
+        engine = Engine(setup)
+        engine.run(resume=resume and run_dir.state_file.exists())
+        finish(engine)
+    return run_dir
+
+
+def _check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: Any, device: torch.device) -> None:
+    """Write what describes the run, or make sure that the data are still what the run began with."""
+    data = {
+        "schema": SCHEMA_VERSION,
+        "class_names": list(corpus.class_names),
+        "input_shape": list(corpus.train.x.shape[1:]),
+        "num_train": len(corpus.train),
+        "num_validation": 0 if corpus.validation is None else len(corpus.validation),
+        "tests": {name: len(rows) for name, rows in corpus.tests.items()},
+        "fingerprint": corpus.fingerprint(),
+    }
+    if (run_dir.path / "data.json").exists():
+        if run_dir.data()["fingerprint"] != data["fingerprint"]:
+            raise RunError(f"{run_dir.path}: the training data have changed since this run began; start a new run")
+        return
+    run_dir.write_json("config.json", config.model_dump(mode="json"))
+    run_dir.write_json("env.json", _environment(device))
+    if manifest is not None:
+        run_dir.write_json("noise.json", manifest.to_dict())
+    run_dir.write_table("labels.parquet", _label_columns(corpus))
+    run_dir.write_json("data.json", data)
+
+
+def _label_columns(corpus: Corpus) -> dict[str, Any]:
+    parts = {"train": corpus.train} | ({"validation": corpus.validation} if corpus.validation is not None else {})
+    clean = [rows.clean.tolist() if rows.clean is not None else [None] * len(rows) for rows in parts.values()]
+    import pyarrow as pa
+
+    return {
+        "id": np.concatenate([rows.ids.astype(str) for rows in parts.values()]),
+        "given": np.concatenate([rows.label.numpy() for rows in parts.values()]),
+        "clean": pa.array([value for values in clean for value in values], type=pa.int64()),
+        "split": np.concatenate([np.full(len(rows), name) for name, rows in parts.items()]),
+    }
+
+
+def _environment(device: torch.device) -> dict[str, Any]:
+    return {
+        "surelabel": surelabel.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "cpu_count": os.cpu_count(),
+        "device": str(device),
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "",
+        "processes": world_size(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+@contextlib.contextmanager
+def _stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C and SIGTERM into a flag that is looked at after each step; a second Ctrl-C is the usual one."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if asked.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class TrainedModel:
+    """A finished run's model: raw inputs in, probabilities and confidences out."""
+
+    def __init__(self, run_dir: RunDir, device: str = "cpu") -> None:
+        from safetensors.torch import load_file
+
+        data, config = run_dir.data(), run_dir.config()
+        if not run_dir.is_done:
+            raise RunError(f"{run_dir.path}: this run has not ended; finish it with: surelabel resume {run_dir.path}")
+        self.run_dir, self.config = run_dir, config
+        self.class_names = tuple(data["class_names"])
+        self.input_shape = tuple(data["input_shape"])
+        self.device = torch.device(device)
+        labels = run_dir.labels()
+        given = torch.from_numpy(labels["given"].to_numpy()[: data["num_train"]].copy())
+        scale_shape = (self.input_shape[0], *[1] * (len(self.input_shape) - 1))
+        scale = torch.zeros(scale_shape), torch.ones(scale_shape)
+        self.method = build.method(config, given, len(self.class_names), self.input_shape, config.train.seed, scale)
+        weights = load_file(run_dir.weights_file)
+        missing, unexpected = self.method.load_state_dict(weights, strict=False)
+        wrong = [name for name in missing if not name.endswith(".rows")] + list(unexpected)
+        if wrong:
+            raise RunError(f"{run_dir.weights_file}: does not fit the run's configuration ({wrong[0]})")
+        self.method.to(self.device).eval()
+
+    @torch.no_grad()
+    def predict_proba(self, x: Any, batch_size: int = 512) -> np.ndarray:
+        """(N, K) class probabilities of raw inputs (N, *input_shape)."""
+        return self._sweep(self.method.predict, x, batch_size)
+
+    def predict(self, x: Any, batch_size: int = 512) -> np.ndarray:
+        """(N,) class names."""
+        return np.array(self.class_names)[self.predict_proba(x, batch_size).argmax(1)]
+
+    @torch.no_grad()
+    def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
+        """(N,) tau of raw inputs; None for methods that have none."""
+        inputs = self._checked(x)
+        if self.method.confidence(inputs[:1].to(self.device)) is None:
+            return None
+        return self._sweep(self.method.confidence, inputs, batch_size)
+
+    def _checked(self, x: Any) -> Tensor:
+        inputs = torch.as_tensor(x)
+        if tuple(inputs.shape[1:]) != self.input_shape:
+            raise ValueError(f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}")
+        return inputs
+
+    def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:
+        inputs = self._checked(x)
+        parts = [function(part.to(self.device)).float().cpu() for part in inputs.split(batch_size)]
+        return torch.cat(parts).numpy() if len(inputs) else np.empty((0, len(self.class_names)), dtype=np.float32)
+
+
+def load(run: str | Path | RunDir, device: str = "cpu") -> TrainedModel:
+    """The model of a finished run, with its class names and preprocessing. Nothing in the run is executed."""
+    return TrainedModel(run if isinstance(run, RunDir) else RunDir.open(run), device)
+
+
+__all__ = ["Audit", "Interrupted", "TrainedModel", "audit", "configured", "fit", "load", "resume"]

@@ -1,0 +1,99 @@
+"""The one place that turns a configuration into objects."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from surelabel import methods, models, noise
+from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig, TrainConfig
+from surelabel.core.method import Method, Task
+from surelabel.core.plan import seed_of
+from surelabel.data import load_corpus
+from surelabel.data.examples import Corpus, Examples
+from surelabel.data.transforms import Augment, statistics
+from surelabel.data.loaders import Loader
+from surelabel.errors import ConfigError
+from surelabel.models.network import Network
+
+SMALLEST_TO_AUGMENT = 16
+"""Images of at most this side are not cropped and flipped by default: four pixels of an 8 x 8 digit are half of it."""
+
+
+def corpus(data: DataConfig, noise_config: NoiseConfig | None, seed: int) -> tuple[Corpus, noise.Manifest | None]:
+    """The data set, with noise injected into its training and held-out labels where that was asked for."""
+    loaded = load_corpus(data)
+    if noise_config is None:
+        return loaded, None
+    parts = [part for part in (loaded.train, loaded.validation) if part is not None]
+    clean = torch.cat([part.label if part.clean is None else part.clean for part in parts])
+    given, manifest = noise.inject(
+        clean.numpy(), loaded.class_names, noise_config, seed if noise_config.seed is None else noise_config.seed
+    )
+    labels = torch.from_numpy(given).split([len(part) for part in parts])
+    noisy = [Examples(p.x, label, p.ids, p.label if p.clean is None else p.clean) for p, label in zip(parts, labels, strict=True)]
+    return Corpus(noisy[0], loaded.class_names, noisy[1] if len(noisy) > 1 else None, loaded.tests), manifest
+
+
+@dataclass
+class NetworkFactory:
+    """Makes a run's networks: each call draws other initial weights, all from one seed."""
+
+    config: ModelConfig
+    input_shape: tuple[int, ...]
+    num_classes: int
+    seed: int
+    mean: Tensor | None = None
+    std: Tensor | None = None
+    num_made: int = 0
+
+    def __call__(self, outputs: int | None = None, indicator: bool = False, indicator_layers: int = 1) -> nn.Module:
+        """A network with `outputs` logits, and an indicator branch if asked for."""
+        name = models.auto_name(self.input_shape) if self.config.name == "auto" else self.config.name
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed_of(self.seed, "network", self.num_made))
+            backbone = models.backbone(name, self.input_shape, self.config.options)
+            network = Network(
+                backbone,
+                backbone.num_features,
+                outputs or self.num_classes,
+                mean=self.mean,
+                std=self.std,
+                indicator=indicator,
+                indicator_layers=indicator_layers,
+            )
+        self.num_made += 1
+        return network
+
+
+def normalisation(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of inputs, in a shape that broadcasts to one of them."""
+    shape = (-1, *[1] * (x.dim() - 2))
+    mean, std = statistics(x)
+    return mean.view(shape), std.view(shape)
+
+
+def method(
+    config: RunConfig, given: Tensor, num_classes: int, input_shape: tuple[int, ...], seed: int, scale: tuple[Tensor, Tensor]
+) -> Method:
+    """The method with new networks from `seed`, for inputs of that shape and (mean, std)."""
+    factory = NetworkFactory(config.model, input_shape, num_classes, seed, *scale)
+    task = Task(
+        num_classes=num_classes,
+        num_samples=len(given),
+        given=given,
+        epochs=config.train.epochs,
+        network=factory,
+        rate_period=config.optimiser.rate_period,
+        seed=seed,
+    )
+    return methods.find(config.method.name)(task, **methods.checked_options(config.method.name, config.method.options))
+
+
+def loader(config: TrainConfig, rows: Examples, device: torch.device) -> Loader:
+    """Batches of the training rows, augmented where that makes sense."""
+    wanted = rows.is_image and min(rows.x.shape[2:]) > SMALLEST_TO_AUGMENT if config.augment is None else config.augment
+    if wanted and not rows.is_image:
+        raise ConfigError("train.augment: only images can be cropped and flipped, these are feature vectors; use auto or false")
+    augment = Augment(config.crop_padding, config.flip, config.seed) if wanted else None
+    return Loader(rows, config.batch_size, config.seed, augment, device)

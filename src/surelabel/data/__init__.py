@@ -1,0 +1,57 @@
+"""Data in memory: where it comes from, how it is divided, how images are varied."""
+
+import difflib
+from pathlib import Path
+
+import numpy as np
+from torch import Tensor
+
+from surelabel.config import DataConfig
+from surelabel.data import digits, folder, npz, table
+from surelabel.data.examples import Corpus, Examples
+from surelabel.data.images import fitted
+from surelabel.data.rows import Rows, Shape, Source
+from surelabel.data.splits import divide
+from surelabel.errors import DataError
+
+__all__ = ["SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
+
+SOURCES: tuple[Source, ...] = (digits, npz, table, folder)
+
+
+def load_corpus(config: DataConfig) -> Corpus:
+    """The data set that `config` names, divided into training, validation and test rows."""
+    parts = _source_of(config.source).read(config)
+    test = parts.test if config.test is None else _test_rows(config, tuple(parts.train.x.shape[1:]))
+    return divide(parts, test, config).checked(config.source)
+
+
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Tensor, np.ndarray]:
+    """Inputs (N, *shape) and ids (N,) at `config.source`, which needs no labels; images are resized to the shape."""
+    x, ids = _source_of(config.source).read_inputs(config, shape)
+    return fitted(x, shape, config.source), ids
+
+
+def _test_rows(config: DataConfig, shape: Shape) -> Rows:
+    """The rows at `config.test`, or its test part where that itself has two."""
+    assert config.test is not None
+    there = config.model_copy(update={"source": config.test, "test": None})
+    parts = _source_of(config.test).read(there, shape)
+    return parts.test or parts.train
+
+
+def _source_of(name: str) -> Source:
+    for source in SOURCES:
+        if source.accepts(name):
+            return source
+    fault = "not a kind of data that can be read" if Path(name).exists() else "no such file, folder or bundled data set"
+    possible = "; ".join(source.KIND for source in SOURCES)
+    raise DataError(f"{name}: {fault}{_near_miss(name)}; possible are {possible}")
+
+
+def _near_miss(name: str) -> str:
+    """A question with the name that was perhaps meant."""
+    bundled = [known for source in SOURCES for known in source.BUNDLED]
+    beside = [str(path) for path in Path(name).parent.iterdir()] if Path(name).parent.is_dir() else []
+    close = difflib.get_close_matches(name, bundled, 1, 0.6) or difflib.get_close_matches(name, beside, 1, 0.8)
+    return f"; did you mean {close[0]}?" if close else ""

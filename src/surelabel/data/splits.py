@@ -1,0 +1,93 @@
+"""From named rows to a Corpus: class order, test rows, and rows held out for validation."""
+
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+
+from surelabel.config import DataConfig
+from surelabel.core.plan import seed_of
+from surelabel.data.examples import Corpus, Examples
+from surelabel.data.rows import Parts, Rows
+from surelabel.errors import DataError
+
+_MOST_NAMES_SHOWN = 20
+
+
+def divide(parts: Parts, test: Rows | None, config: DataConfig) -> Corpus:
+    """The corpus that `config` asks for; where there is no test part yet, `test_fraction` splits it off."""
+    class_names = parts.class_names or class_order(parts.train.names)
+    train, tests = _encoded(parts.train, class_names, config.source), {}
+    if test is not None:
+        tests["test"] = _encoded(test, class_names, f"{config.test or config.source}: the test set")
+    elif config.test_fraction:
+        train, tests["test"] = _split(train, config.test_fraction, "test_fraction", config)
+    validation = None
+    if config.validation_fraction:
+        train, validation = _split(train, config.validation_fraction, "validation_fraction", config)
+    return Corpus(train, class_names, validation, tests)
+
+
+def class_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The distinct names, sorted; by value where all are whole numbers, so that 10 follows 9."""
+    distinct = sorted(set(map(str, names)))
+    return tuple(sorted(distinct, key=int)) if all(map(_is_whole_number, distinct)) else tuple(distinct)
+
+
+def stratified(label: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions (kept, split off), each in rising order, with round(fraction N) rows split off where that can be.
+
+    Each class gives its share, and always keeps a row.
+    """
+    rng = np.random.default_rng(seed)
+    _, group, counts = np.unique(label, return_inverse=True, return_counts=True)
+    taken = _shares(counts, fraction, rng)
+    # Rows in a random order within their class; a row's place in its class says whether it is taken.
+    order = np.lexsort((rng.random(len(label)), group))
+    place = np.arange(len(label)) - np.repeat(np.cumsum(counts) - counts, counts)
+    is_taken = place < np.repeat(taken, counts)
+    return np.sort(order[~is_taken]), np.sort(order[is_taken])
+
+
+def _shares(counts: np.ndarray, fraction: float, rng: np.random.Generator) -> np.ndarray:
+    """Rows to take from each class: rounded down, and the largest remainders rounded up until the total is right."""
+    exact = counts * fraction
+    taken = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
+    missing = max(1, round(float(fraction * counts.sum()))) - int(taken.sum())
+    candidates = np.flatnonzero(taken < counts - 1)
+    by_remainder = candidates[np.lexsort((rng.random(len(candidates)), taken[candidates] - exact[candidates]))]
+    taken[by_remainder[: max(0, missing)]] += 1
+    return taken
+
+
+def _split(rows: Examples, fraction: float, option: str, config: DataConfig) -> tuple[Examples, Examples]:
+    if not len(rows):
+        raise DataError(f"{config.source}: no training samples")
+    kept, apart = stratified(rows.label.numpy(), fraction, seed_of(option, config.split_seed))
+    if not len(apart):
+        raise DataError(f"{config.source}: data.{option}={fraction} leaves nothing; each class has a single row")
+    return rows.subset(kept), rows.subset(apart)
+
+
+def _encoded(rows: Rows, class_names: tuple[str, ...], where: str) -> Examples:
+    """Rows with class numbers instead of names."""
+    number = {name: position for position, name in enumerate(class_names)}
+    present, inverse = np.unique(rows.names, return_inverse=True)
+    for name in present:
+        if str(name) not in number:
+            raise DataError(
+                f"{where} has the class {str(name)!r}, which training does not have; there are {_listed(class_names)}"
+            )
+    numbers = np.array([number[str(name)] for name in present], dtype=np.int64)
+    label = torch.from_numpy(numbers[inverse.reshape(-1)])
+    return Examples(rows.x, label, rows.ids, label.clone() if rows.is_clean else None)
+
+
+def _is_whole_number(name: str) -> bool:
+    """Whether the name is how an integer is written; 007 is not, and sorts as text."""
+    return name.removeprefix("-").isdecimal() and str(int(name)) == name
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    more = len(names) - _MOST_NAMES_SHOWN
+    return ", ".join(names[:_MOST_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

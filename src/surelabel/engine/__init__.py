@@ -1,0 +1,1 @@
+"""Executes what methods describe."""

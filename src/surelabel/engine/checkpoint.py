@@ -1,0 +1,109 @@
+"""Where training stands, and everything needed to go on from there bit by bit."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from surelabel.core.collective import rank
+from surelabel.core.method import Method
+from surelabel.core.plan import Pass, View
+from surelabel.errors import RunError
+from surelabel.runs import RunDir
+
+
+@dataclass
+class Position:
+    """The next thing to do: stage, epoch, pass and batch, and what this epoch has added up so far."""
+
+    finished: list[str] = field(default_factory=list)
+    """Names of the stages that have ended."""
+    stage: str = ""
+    """The stage under way; empty between stages."""
+    epoch: int = 0
+    """The epoch of the stage that is under way or was last finished; counted from 1."""
+    run_epoch: int = 0
+    """The same over all stages."""
+    is_open: bool = False
+    """Whether the epoch is under way."""
+    pass_number: int = 0
+    batch_number: int = 0
+    num_samples: int = 0
+    """Rows trained on in this epoch."""
+    seconds: float = 0.0
+    """Training time of this epoch in earlier processes."""
+
+
+@dataclass
+class Snapshot:
+    """What a checkpoint holds besides modules and optimiser."""
+
+    position: Position
+    plan: list[Pass]
+    sums: dict[str, Tensor]
+    history: list[dict[str, Any]]
+    notes: dict[str, Any]
+    best: dict[str, Any] | None
+    """Score and networks of the stage's best epoch, where a stage keeps it."""
+
+
+def packed_plan(plan: list[Pass]) -> list[dict[str, Any]]:
+    """Plain data for a plan: a step is a method of the method, kept by its name."""
+    return [
+        {"step": p.step.__name__, "views": {name: {**asdict(v), "indices": v.indices} for name, v in p.views.items()}}
+        for p in plan
+    ]
+
+
+def unpacked_plan(packed: list[dict[str, Any]], method: Method) -> list[Pass]:
+    """The plan again, bound to this method."""
+    return [Pass(getattr(method, p["step"]), {name: View(**v) for name, v in p["views"].items()}) for p in packed]
+
+
+def save(
+    run_dir: RunDir, modules: dict[str, torch.nn.Module], optimiser: Any, snapshot: Snapshot, metrics: dict[str, Any]
+) -> None:
+    """Write the state. Collective: every rank calls, because tables may be divided; the first rank writes."""
+    state = {
+        "modules": {name: module.state_dict() for name, module in modules.items()},
+        "optimiser": None if optimiser is None else optimiser.state_dict(),
+        "position": asdict(snapshot.position),
+        "plan": packed_plan(snapshot.plan),
+        "sums": snapshot.sums,
+        "history": snapshot.history,
+        "notes": snapshot.notes,
+        "best": snapshot.best,
+        "metrics": metrics,
+        "random": torch.get_rng_state(),
+        "cuda_random": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+    if rank() == 0:
+        run_dir.write("state.pt", lambda path: torch.save(state, path))
+
+
+def load(run_dir: RunDir, device: torch.device) -> dict[str, Any]:
+    """The saved state as plain data; nothing in it is executed."""
+    try:
+        return torch.load(run_dir.state_file, map_location=device, weights_only=True)
+    except FileNotFoundError:
+        raise RunError(f"{run_dir.path}: no state to resume from; delete the folder and start again") from None
+    except Exception as error:
+        raise RunError(f"{run_dir.state_file}: not readable as resume state: {' '.join(str(error).split())}") from None
+
+
+def restore(state: dict[str, Any], modules: dict[str, torch.nn.Module], method: Method) -> Snapshot:
+    """Put a loaded state into the modules and the random generators."""
+    for name, module in modules.items():
+        module.load_state_dict(state["modules"][name])
+    torch.set_rng_state(state["random"].cpu())
+    if state["cuda_random"] and len(state["cuda_random"]) == torch.cuda.device_count():
+        torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda_random"]])
+    return Snapshot(
+        Position(**state["position"]),
+        unpacked_plan(state["plan"], method),
+        state["sums"],
+        state["history"],
+        state["notes"],
+        state["best"],
+    )

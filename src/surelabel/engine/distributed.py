@@ -1,0 +1,87 @@
+"""Device, precision and processes, by lightning-fabric: one process, `devices` of them, or whatever torchrun started."""
+
+import os
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from surelabel.config import TrainConfig
+from surelabel.core.collective import rank, world_size
+from surelabel.core.method import Method
+from surelabel.core.state import SampleStore
+from surelabel.errors import ConfigError
+
+
+def start(config: TrainConfig) -> Any:
+    """A launched Fabric; with several devices the command is run once more for each further process."""
+    from lightning_fabric import Fabric
+    from lightning_fabric.strategies import DDPStrategy
+
+    devices = int(os.environ.get("LOCAL_WORLD_SIZE", config.devices))
+    num_nodes = int(os.environ.get("WORLD_SIZE", devices)) // devices
+    check_device(config.device)
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    fabric = Fabric(
+        accelerator=config.device if config.device != "auto" else _best_device(),
+        devices=devices,
+        num_nodes=num_nodes,
+        strategy=DDPStrategy() if devices * num_nodes > 1 else "auto",
+        precision=config.precision,
+    )
+    fabric.launch()
+    return fabric
+
+
+def _best_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def check_device(name: str) -> None:
+    """An error where the asked-for device is not there."""
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(name, True):
+        raise ConfigError(f"train.device: {name} is not available on this machine; use auto or cpu")
+
+
+def wrap(fabric: Any, method: Method, replicate_below: int) -> None:
+    """Move the method to the device, and make its networks data-parallel and its large tables divided."""
+    method.to(fabric.device)
+    if world_size() == 1:
+        return
+    for store in (module for module in method.modules() if isinstance(module, SampleStore)):
+        store.distribute(shard=store.num_bytes > replicate_below)
+    for name, network in method.networks().items():
+        # The networks, never the method: a wrapped module's buffers are overwritten by rank 0's.
+        setattr(method, name, fabric.setup_module(network))
+
+
+def unwrapped(network: nn.Module) -> nn.Module:
+    """The network itself, whether it is data-parallel or not."""
+    return getattr(network, "module", network) if world_size() > 1 else network
+
+
+def share_buffers(method: Method) -> None:
+    """Rank 0's batch-norm statistics for everybody, so that evaluation is the same on all ranks."""
+    if world_size() > 1:
+        for network in method.networks().values():
+            for buffer in network.buffers():
+                dist.broadcast(buffer, src=0)
+
+
+def is_first() -> bool:
+    """Whether this process writes files and talks to the user."""
+    return rank() == 0
+
+
+def anybody(flag: bool, device: torch.device) -> bool:
+    """Whether the flag is set on any rank."""
+    if world_size() == 1:
+        return flag
+    value = torch.tensor(float(flag), device=device)
+    dist.all_reduce(value)
+    return bool(value > 0)

@@ -1,0 +1,91 @@
+"""What is measured: accuracy on test sets, memorisation, gradient shares. The only part of training that sees clean labels."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.core.batch import Batch, Outputs
+from surelabel.core.collective import total
+from surelabel.core.method import Method
+from surelabel.core.plan import View
+from surelabel.data.loaders import Loader
+
+
+@torch.no_grad()
+def in_eval_mode(method: Method, work: Callable[[], Any], train_mode: bool = False) -> Any:
+    """Do `work` without gradient, in evaluation mode unless asked otherwise, and leave the mode as it was."""
+    was_training = method.training
+    method.train(train_mode)
+    try:
+        return work()
+    finally:
+        method.train(was_training)
+
+
+def predictions(method: Method, loader: Loader) -> Tensor:
+    """(N, K) class probabilities of all rows, without augmentation."""
+    return in_eval_mode(
+        method, lambda: loader.collect(lambda batch: method.predict(batch.x), View(augment=False))
+    ).float()
+
+
+def accuracies(probability: Tensor, label: Tensor) -> dict[str, float]:
+    """Top-1 and top-5 accuracy; with at most five classes the latter says nothing and is left out."""
+    label = label.to(probability.device)
+    result = {"top1": (probability.argmax(1) == label).double().mean().item()}
+    if probability.shape[1] > 5:
+        result["top5"] = (probability.topk(5, 1).indices == label[:, None]).any(1).double().mean().item()
+    return result
+
+
+def memorisation(prediction: Tensor, given: Tensor, clean: Tensor) -> dict[str, dict[str, float]]:
+    """Figure 1 of the paper: what becomes of clean and of false labels, as shares of each group."""
+    false = given != clean
+    right, memorised = prediction == clean, prediction == given
+    result = {}
+    if (~false).any():
+        result["clean_labels"] = {
+            "correct": right[~false].double().mean().item(),
+            "wrong": (~right[~false]).double().mean().item(),
+        }
+    if false.any():
+        result["false_labels"] = {
+            "correct": right[false].double().mean().item(),
+            "memorised": memorised[false].double().mean().item(),
+            "other": (~right & ~memorised)[false].double().mean().item(),
+        }
+    return result
+
+
+class GradientShare:
+    """Figure 3 of the paper: the L1 norm of the gradient at the logits, from clean and from false labels."""
+
+    def __init__(self, networks: list[nn.Module], is_false: Tensor) -> None:
+        self.is_false = is_false
+        self.sums = torch.zeros(2, dtype=torch.float64, device=is_false.device)
+        self._logits: list[Tensor] = []
+        for network in networks:
+            network.register_forward_hook(self._keep)
+
+    def _keep(self, module: nn.Module, args: Any, outputs: Outputs) -> None:
+        if isinstance(outputs, Outputs) and outputs.logits.requires_grad:
+            outputs.logits.retain_grad()
+            self._logits.append(outputs.logits)
+
+    def after_backward(self, batch: Batch) -> None:
+        """Add this step; forward passes of other rows than the batch's (mixed ones) do not count."""
+        for logits in self._logits:
+            if logits.grad is not None and len(logits) == batch.num_rows:
+                norm = logits.grad.abs().sum(1).double() * batch.weight
+                false = self.is_false[batch.index] & (batch.index >= 0)
+                self.sums += torch.stack([norm[~false].sum(), norm[false].sum()])
+        self._logits.clear()
+
+    def close_epoch(self) -> dict[str, float]:
+        """The two shares of the epoch, which sum to one."""
+        sums = total(self.sums)
+        self.sums = torch.zeros_like(self.sums)
+        share = sums / sums.sum().clamp(min=1e-300)
+        return {"clean": share[0].item(), "false": share[1].item()}

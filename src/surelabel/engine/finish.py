@@ -1,0 +1,134 @@
+"""What a finished run leaves: a verdict on every label, the weights, and a summary."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surelabel.core.plan import View
+from surelabel.core.state import SampleStore
+from surelabel.data.loaders import Loader
+from surelabel.engine import distributed
+from surelabel.engine.evaluate import predictions
+from surelabel.engine.fit import Engine
+
+
+def finish(engine: Engine) -> None:
+    """Write samples.parquet, the weights and `done`; every rank calls, the first one writes."""
+    engine.method.eval()
+    columns = _verdict(engine)
+    if engine.setup.corpus.validation is not None:
+        held_out = _held_out_verdict(engine)
+        columns = {name: _joined(values, held_out[name]) for name, values in columns.items()}
+    weights = weights_of(engine)
+    if not distributed.is_first():
+        return
+    run_dir = engine.setup.run_dir
+    run_dir.write_table("samples.parquet", columns)
+    from safetensors.torch import save_file
+
+    run_dir.write("model.safetensors", lambda path: save_file(weights, path))
+    run_dir.rewrite_metrics(engine.history)
+    run_dir.write_json("done", _summary(engine))
+    run_dir.state_file.unlink(missing_ok=True)
+
+
+def weights_of(engine: Engine) -> dict[str, Tensor]:
+    """What predicting needs: the method's state without its per-sample tables."""
+    stores = [name for name, module in engine.method.named_modules() if isinstance(module, SampleStore)]
+    state = engine.method.state_dict()
+    return {
+        name: value.contiguous().cpu()
+        for name, value in state.items()
+        if not any(name.startswith(f"{store}.") for store in stores)
+    }
+
+
+def _verdict(engine: Engine) -> dict[str, Any]:
+    method, record, train = engine.method, engine.record, engine.setup.corpus.train
+    probability = engine.collect(lambda batch: method.predict(batch.x), View(augment=False)).float()
+    corrected = method.corrected(engine).float()
+    evidence = method.evidence(engine)
+    targets = method.targets()
+    size = len(train)
+    columns = {
+        "id": train.ids.astype(str),
+        "split": np.full(size, "train"),
+        "verdict": np.full(size, "training"),
+        "given": train.label.numpy(),
+        "prediction": _array(probability.argmax(1)),
+        "quality": _array(method.label_quality(engine).clamp(0, 1).float()),
+        "suggested": _array(corrected.argmax(1)),
+        "suggested_probability": _array(corrected.amax(1)),
+        "given_probability": _array(probability.gather(1, method.given[:, None]).squeeze(1)),
+        "mean_given_probability": _array(record.mean_given_probability),
+        "mean_margin": _array(record.mean_margin),
+        "first_learned": _array(record.first_learned),
+        "forgotten": _array(record.forgotten),
+        "tau": _array(evidence["tau"].float()) if "tau" in evidence else np.full(size, np.nan, dtype=np.float32),
+        "target": _array(_normalised(targets.whole()) if targets is not None else corrected),
+        "probability": _array(probability),
+    }
+    columns.update({name: _array(values) for name, values in evidence.items() if name != "tau"})
+    return columns
+
+
+def _held_out_verdict(engine: Engine) -> dict[str, Any]:
+    """Rows that were not trained on are judged by predictions alone, and marked as such."""
+    rows, method = engine.setup.corpus.validation, engine.method
+    assert rows is not None
+    loader = Loader(rows, engine.config.train.batch_size, device=engine.device)
+    probability = predictions(method, loader)
+    at_given = probability.gather(1, rows.label.to(engine.device)[:, None]).squeeze(1)
+    tau = loader.collect(lambda batch: _confidence(engine, batch.x), View(augment=False))
+    size = len(rows)
+    blank = np.zeros(size, dtype=np.int32)
+    return {
+        "id": rows.ids.astype(str),
+        "split": np.full(size, "validation"),
+        "verdict": np.full(size, "prediction"),
+        "given": rows.label.numpy(),
+        "prediction": _array(probability.argmax(1)),
+        "quality": _array(at_given),
+        "suggested": _array(probability.argmax(1)),
+        "suggested_probability": _array(probability.amax(1)),
+        "given_probability": _array(at_given),
+        "mean_given_probability": np.full(size, np.nan, dtype=np.float32),
+        "mean_margin": np.full(size, np.nan, dtype=np.float32),
+        "first_learned": blank,
+        "forgotten": blank,
+        "tau": _array(tau),
+        "target": _array(probability),
+        "probability": _array(probability),
+    }
+
+
+@torch.no_grad()
+def _confidence(engine: Engine, x: Tensor) -> Tensor:
+    tau = engine.method.confidence(x)
+    return torch.full((len(x),), torch.nan, device=x.device) if tau is None else tau.float()
+
+
+def _normalised(rows: Tensor) -> Tensor:
+    return rows / rows.sum(1, keepdim=True).clamp(min=1e-12)
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return values.detach().cpu().numpy()
+
+
+def _joined(first: np.ndarray, second: np.ndarray | None) -> np.ndarray:
+    if second is None:
+        raise KeyError("held-out rows lack a column")
+    return np.concatenate([first, second])
+
+
+def _summary(engine: Engine) -> dict[str, Any]:
+    """The last epoch's figures, and the best test accuracy, which only an oracle could have stopped at."""
+    last = engine.history[-1]
+    summary: dict[str, Any] = {"epochs": last["epoch"], "last": last}
+    for name in last.get("tests", {}):
+        scores = [row["tests"][name]["top1"] for row in engine.history if name in row.get("tests", {})]
+        summary.setdefault("best_test_top1_oracle", {})[name] = max(scores)
+    return summary

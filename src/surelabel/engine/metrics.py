@@ -1,0 +1,126 @@
+"""One row per epoch: loss terms, rate, accuracy, memorisation, speed."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from surelabel.core.batch import Batch
+from surelabel.core.plan import View
+from surelabel.data.loaders import Loader
+from surelabel.engine.evaluate import GradientShare, accuracies, in_eval_mode, memorisation, predictions
+
+if TYPE_CHECKING:
+    from surelabel.engine.fit import Engine
+
+LOOK_EVERY = 5
+"""Epochs between evaluation passes over the training set, for steps that do not say what they saw."""
+
+
+class Metrics:
+    """Adds up what steps return and measures the rest at the end of an epoch."""
+
+    def __init__(self, engine: "Engine") -> None:
+        self.engine = engine
+        corpus, config, device = engine.setup.corpus, engine.config.train, engine.device
+        train = corpus.train
+        self.given = train.label.to(device)
+        self.clean = None if train.clean is None else train.clean.to(device)
+        parts = {**corpus.tests} if corpus.validation is None else {**corpus.tests, "": corpus.validation}
+        self.loaders = {name: Loader(rows, config.batch_size, device=device) for name, rows in parts.items()}
+        self.counts: dict[str, int] = {}
+        self.gradient_share = None
+        if config.gradient_share and self.clean is not None:
+            self.gradient_share = GradientShare(list(engine.method.networks().values()), self.given != self.clean)
+
+    def add(self, terms: Mapping[str, Tensor]) -> None:
+        """Add a step's terms to the epoch's sums; they stay on the device."""
+        sums = self.engine.sums
+        for name, term in terms.items():
+            term = term.detach().double()
+            sums[name] = sums[name] + term if name in sums else term
+            self.counts[name] = self.counts[name] + 1 if name in self.counts else 1
+
+    def after_backward(self, batch: Batch) -> None:
+        """Look at the gradients, if that was asked for."""
+        if self.gradient_share is not None:
+            self.gradient_share.after_backward(batch)
+
+    def look(self, is_last: bool, was_silent: bool) -> None:
+        """Where the steps of an epoch did not say what they saw, look at all training rows every few epochs."""
+        engine = self.engine
+        if not was_silent or not (is_last or engine.position.run_epoch % LOOK_EVERY == 0):
+            return
+        view = View(augment=False)
+        log_p = engine.collect(lambda batch: engine.method.predict(batch.x).clamp(min=1e-30).log(), view)
+        rows = engine.loader.rows(view).to(engine.device)
+        in_eval_mode(engine.method, lambda: engine.record.latest.replace(engine.record.values(log_p, self.given[rows])))
+
+    def row(self, rate: float, is_last: bool) -> dict[str, Any]:
+        """The metrics of the epoch that has just ended."""
+        engine, position = self.engine, self.engine.position
+        terms = {name: (total / self.counts[name]).item() for name, total in engine.sums.items()}
+        row: dict[str, Any] = {
+            "epoch": position.run_epoch,
+            "stage": position.stage,
+            "stage_epoch": position.epoch,
+            "loss": sum(terms.values()),
+            "terms": terms,
+            "learning_rate": rate,
+            "samples_per_second": position.num_samples / max(position.seconds, 1e-9),
+            "seconds": position.seconds,
+        }
+        if is_last or position.run_epoch % engine.config.train.evaluate_every == 0:
+            row["tests"] = {}
+            for name, loader in self.loaders.items():
+                measured = accuracies(predictions(engine.method, loader), loader.examples.label)
+                row["tests"][name] = measured
+            if "" in row["tests"]:
+                row["validation"] = row["tests"].pop("")
+        row.update(self._on_training_rows())
+        if engine.notes:
+            row["estimates"] = dict(engine.notes)
+        self.counts = {}
+        return row
+
+    def _on_training_rows(self) -> dict[str, Any]:
+        record = self.engine.record
+        seen = record.visits > 0
+        if not seen.any():
+            return {}
+        prediction, given = record.prediction[seen], self.given[seen]
+        result: dict[str, Any] = {"given_accuracy": (prediction == given).double().mean().item()}
+        if self.clean is not None:
+            result.update(memorisation(prediction, given, self.clean[seen]))
+            if (targets := self.engine.method.targets()) is not None:
+                named = targets.apply_rows(lambda rows: rows.argmax(1))
+                result["correction_accuracy"] = (named == self.clean).double().mean().item()
+            if self.gradient_share is not None:
+                result["gradient_share"] = self.gradient_share.close_epoch()
+        return result
+
+    def warnings(self) -> list[str]:
+        """Says once, after a tenth of the run, that training has not left chance level."""
+        engine, epochs = self.engine, self.engine.config.train.epochs
+        row = engine.history[-1]
+        if row["epoch"] != max(2, round(0.1 * epochs)) or "given_accuracy" not in row:
+            return []
+        chance = torch.bincount(self.given).max().item() / len(self.given)
+        if row["given_accuracy"] > 1.2 * chance:
+            return []
+        return [
+            f"training is still at chance after {row['epoch']} of {epochs} epochs ({row['given_accuracy']:.1%} of the given "
+            f"labels predicted, the largest class has {chance:.1%}): {engine.method.hint_at_chance()}"
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """What a resumed epoch needs to go on adding up."""
+        share = None if self.gradient_share is None else self.gradient_share.sums
+        return {"counts": self.counts, "gradient_share": share}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+        self.counts = state["counts"]
+        if self.gradient_share is not None and state["gradient_share"] is not None:
+            self.gradient_share.sums = state["gradient_share"]

@@ -1,0 +1,69 @@
+"""Each training sample's history, from what the network said when the sample was trained on."""
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.core.state import SampleStore
+
+
+class SampleRecord(nn.Module):
+    """Implements core's Record: (N,) buffers, brought up to date once an epoch from a table that every step writes."""
+
+    visits: Tensor
+    prediction: Tensor
+    mean_given_probability: Tensor
+    mean_margin: Tensor
+    first_learned: Tensor
+    forgotten: Tensor
+    is_learned: Tensor
+
+    def __init__(self, given: Tensor, num_classes: int) -> None:
+        super().__init__()
+        num_samples = len(given)
+        self.register_buffer("given", given, persistent=False)
+        self.latest = SampleStore(num_samples, 3, fill=torch.nan)
+        for name in ("visits", "first_learned", "forgotten"):
+            self.register_buffer(name, torch.zeros(num_samples, dtype=torch.int32))
+        self.register_buffer("prediction", torch.full((num_samples,), -1, dtype=torch.long))
+        # Before the first visit a label is as good as any of the K.
+        self.register_buffer("mean_given_probability", torch.full((num_samples,), 1 / num_classes))
+        self.register_buffer("mean_margin", torch.zeros(num_samples))
+        self.register_buffer("is_learned", torch.zeros(num_samples, dtype=torch.bool))
+
+    given: Tensor
+
+    @torch.no_grad()
+    def see(self, index: Tensor, logits: Tensor, label: Tensor) -> None:
+        """Note what (B, K) logits say about the rows at `index`."""
+        self.latest.write(index, self.values(logits, label))
+
+    @staticmethod
+    def values(logits: Tensor, label: Tensor) -> Tensor:
+        """(B, 3): the predicted class, p at the label, and the margin of the label's logit over the largest other."""
+        label = label[:, None]
+        at_label = logits.gather(1, label).squeeze(1)
+        others = logits.scatter(1, label, -torch.inf).amax(1)
+        probability = (at_label - logits.logsumexp(1)).exp()
+        return torch.stack((logits.argmax(1).to(logits.dtype), probability, at_label - others), 1)
+
+    @torch.no_grad()
+    def close_epoch(self, epoch: int) -> None:
+        """Fold the epoch's table into the history and empty it."""
+        prediction, probability, margin = self.latest.rows[:-1].unbind(1)
+        seen = ~prediction.isnan()
+        self.visits += seen
+        share = torch.where(seen, 1 / self.visits.clamp(min=1), 0.0)
+        self.mean_given_probability.lerp_(probability.nan_to_num(), share)
+        self.mean_margin.lerp_(margin.nan_to_num(), share)
+        self.prediction = torch.where(seen, prediction.nan_to_num().long(), self.prediction)
+        learned = torch.where(seen, self.prediction == self.given, self.is_learned)
+        self.forgotten += self.is_learned & ~learned
+        first = learned & (self.first_learned == 0)
+        self.first_learned = torch.where(first, epoch, self.first_learned).to(torch.int32)
+        self.is_learned = learned
+        self.latest.rows.fill_(torch.nan)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether anything was seen since the last epoch was closed."""
+        return not bool(self.latest.rows[:-1, 0].isnan().all())

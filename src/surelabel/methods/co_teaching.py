@@ -1,0 +1,100 @@
+"""Co-teaching (Han et al., 2018): two networks, each trained on the samples that the other finds easy.
+
+In epoch T each network keeps the R(T) = 1 - forget_rate x min(T / T_k, 1) part of the batch with the smallest loss, and the OTHER
+network is trained on it. T_k = 10 of the paper's 200 epochs.
+
+Where we differ from the authors' code:
+
+- The published runs are GIVEN the true noise rate. Our default estimates it from the losses after a warm-up of T_k epochs
+  (a two-component mixture) and logs it; `forget_rate` is the explicit option.
+- The mean over kept samples is taken once (their code divides by the count again, which Adam hides and SGD does not).
+- At least one sample is kept; ties are broken by position and losses that are not a number sort last.
+- The exponent c of the ramp is 1, as in the paper's experiments.
+"""
+
+from typing import Annotated
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, gathered, own_rows, total
+from surelabel.losses import cross_entropy
+from surelabel.selection import low_component_probability, smallest
+
+PUBLISHED_RAMP_SHARE = 10 / 200
+
+
+def forget_share(epoch: int, ramp: int, rate: float) -> float:
+    """Share of a batch to leave out in this epoch, counted from 1: up to `rate` over `ramp` epochs."""
+    return rate * min(epoch / ramp, 1.0)
+
+
+class CoTeaching(Method):
+    """Two networks that choose small-loss samples for each other.
+
+    Options:
+        forget_rate: the share of wrong labels, if you know it; default is estimated from the losses after the warm-up
+        ramp: T_k, epochs over which forgetting grows, and length of the warm-up; default the published share, 10/200
+    """
+
+    paper = "Han et al.: Co-teaching: Robust Training of Deep Neural Networks with Extremely Noisy Labels, NeurIPS"
+    year = 2018
+    kind = "selection"
+
+    rate: Tensor
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        forget_rate: Annotated[float, Field(ge=0, lt=1)] | None = None,
+        ramp: PositiveInt | None = None,
+    ) -> None:
+        super().__init__(task)
+        self.first = task.network()
+        self.second = task.network()
+        self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
+        self.warm_up = self.ramp if forget_rate is None else 0
+        self.register_buffer("rate", torch.tensor(torch.nan if forget_rate is None else forget_rate))
+
+    def stages(self) -> list[Stage]:
+        """One stage, whose plan estimates the rate when the warm-up is over."""
+        return [Stage("train", self.task.epochs, self.step, plan=self.plan)]
+
+    def plan(self, run: Run) -> list[Pass]:
+        """All samples; once, the estimate of the noise rate."""
+        if self.rate.isnan() and run.clock.epoch > self.warm_up:
+            losses = run.collect(self.mean_loss, View(augment=False))
+            self.rate.fill_(1 - low_component_probability(losses).mean())
+            run.note("forget_rate", float(self.rate))
+        return [Pass(self.step, {"batch": View()})]
+
+    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+        """Each network's mean loss over what the other selects."""
+        logits = [self.first(batch.x).logits, self.second(batch.x).logits]
+        losses = [cross_entropy(z, batch.label) for z in logits]
+        forget = 0.0
+        if clock.epoch > self.warm_up:
+            forget = forget_share(clock.epoch - self.warm_up, self.ramp, float(self.rate))
+        keep = max(1, int((1 - forget) * float(total(batch.weight.sum()))))
+        by_first, by_second = (self.easiest(loss, batch, keep) for loss in losses)
+        terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
+        return Step(terms, seen=torch.stack(logits).detach().mean(0))
+
+    @staticmethod
+    def easiest(loss: Tensor, batch: Batch, keep: int) -> Tensor:
+        """(B,) mask: this rank's part of the `keep` smallest losses of the whole batch."""
+        return own_rows(smallest(gathered(loss.detach()), keep, allowed=gathered(batch.weight) > 0))
+
+    def mean_loss(self, batch: Batch) -> Tensor:
+        """(B,) loss at the given label, mean over both networks."""
+        return (cross_entropy(self.first(batch.x).logits, batch.label) + cross_entropy(self.second(batch.x).logits, batch.label)) / 2
+
+    def label_quality(self, run: Run) -> Tensor:
+        """P(small-loss component) of the final losses weighs the running mean of p at the given label.
+
+        The mixture alone gives many ties at 0 and 1; the running mean orders them.
+        """
+        losses = run.collect(self.mean_loss, View(augment=False))
+        return (low_component_probability(losses) + run.record.mean_given_probability) / 2

@@ -1,0 +1,44 @@
+"""MixMatch's pieces, which several methods use: sharpening, and mixup across all ranks' rows."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surelabel.core import Clock, gathered, rank, world_size
+
+
+def sharpen(probability: Tensor, temperature: float) -> Tensor:
+    """(B, K) p^(1/T), normalised; T = 1 is the identity, T to 0 the one-hot argmax. In log space: p^(1/T) may underflow."""
+    return (probability.clamp(min=1e-30).log() / temperature).softmax(1)
+
+
+def mixing_share(alpha: float, clock: Clock) -> float:
+    """One lambda ~ Beta(alpha, alpha) for the whole batch, at least 1/2 so that the first partner dominates."""
+    # NumPy, because torch's Beta takes no generator and would draw from the global one.
+    share = float(np.random.default_rng(clock.generator("mixing").initial_seed()).beta(alpha, alpha))
+    return max(share, 1 - share)
+
+
+def mixed(parts: Sequence[tuple[Tensor, Tensor, Tensor]], share: float, clock: Clock) -> list[tuple[Tensor, Tensor]]:
+    """Mix every row with a partner drawn from the rows of all parts and all ranks.
+
+    A part is (x, target, weight); rows of weight 0 are padding and nobody's partner. Returns (x, target) per part, with x in
+    float. The draw depends on the clock and the number of real rows alone, so any number of processes mixes the same pairs.
+    """
+    pool_x = torch.cat([gathered(x) for x, _, _ in parts])
+    pool_target = torch.cat([gathered(target) for _, target, _ in parts])
+    real = torch.cat([gathered(weight) for _, _, weight in parts]) > 0
+    positions = real.nonzero().squeeze(1)
+    order = torch.randperm(len(positions), generator=clock.generator("partners")).to(positions.device)
+    partner = torch.arange(len(real), device=positions.device)
+    partner[positions] = positions[order]
+
+    result, start = [], 0
+    for x, target, _ in parts:
+        own = partner[start + rank() * len(x) :][: len(x)]
+        start += len(x) * world_size()
+        other_x = pool_x[own].to(torch.float32)
+        result.append((share * x.to(torch.float32) + (1 - share) * other_x, share * target + (1 - share) * pool_target[own]))
+    return result

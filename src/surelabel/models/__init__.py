@@ -1,0 +1,70 @@
+"""Networks by name: a backbone maps inputs to features and says how many in `num_features`; Network does the rest."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from torch import nn
+
+from surelabel.errors import ConfigError
+from surelabel.models.cnn import CNN
+from surelabel.models.mlp import MLP
+from surelabel.models.network import Network, add_indicator
+from surelabel.models.resnet import resnet18, resnet34
+
+__all__ = ["BACKBONES", "Network", "add_indicator", "auto_name", "backbone", "backbone_options"]
+
+BACKBONES: Mapping[str, Callable[..., nn.Module]] = {
+    "mlp": MLP,
+    "cnn": CNN,
+    "resnet18": resnet18,
+    "resnet34": resnet34,
+}
+"""Name to a callable of the input's shape, whose further parameters are the backbone's options."""
+
+TINY_SIDE = 16
+"""Images of at most this many pixels a side are as well served by an mlp."""
+
+
+def auto_name(input_shape: tuple[int, ...]) -> str:
+    """The backbone for inputs of this shape: mlp for features and tiny images, cnn for others."""
+    is_image = len(input_shape) == 3
+    return "cnn" if is_image and max(input_shape[1:]) > TINY_SIDE else "mlp"
+
+
+def backbone(name: str, input_shape: tuple[int, ...], options: Mapping[str, Any] | None = None) -> nn.Module:
+    """The named backbone for inputs of this shape, with `options` checked against its signature."""
+    if name not in BACKBONES:
+        raise ConfigError(f"model.name: there is no {name!r}{_near(name, BACKBONES)}")
+    return BACKBONES[name](tuple(input_shape), **_checked(name, options or {}))
+
+
+def backbone_options(name: str) -> dict[str, inspect.Parameter]:
+    """The options of a backbone: the parameters of its callable after the input's shape."""
+    _, *parameters = inspect.signature(BACKBONES[name]).parameters.values()
+    return {parameter.name: parameter for parameter in parameters}
+
+
+def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    known = backbone_options(name)
+    for option in options:
+        if option not in known:
+            raise ConfigError(f"model.options.{option}: {name} has no such option{_near(str(option), known)}")
+    return {option: _validated(option, known[option].annotation, value) for option, value in options.items()}
+
+
+def _validated(option: str, annotation: Any, value: Any) -> Any:
+    try:
+        return TypeAdapter(annotation).validate_python(value)
+    except ValidationError as error:
+        message = error.errors()[0]["msg"]
+        raise ConfigError(f"model.options.{option}: {message[0].lower() + message[1:]}, got {value!r}") from None
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    meant = f", did you mean {near[0]}?" if near else ""
+    return f"{meant or ';'} there are {', '.join(known) or 'none'}"

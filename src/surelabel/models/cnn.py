@@ -1,0 +1,34 @@
+"""A small convolutional network for images of 8 to 64 pixels, quick on a CPU."""
+
+from pydantic import PositiveInt
+from torch import Tensor, nn
+
+from surelabel.models.images import image_shape
+from surelabel.models.norms import IMAGE_NORMS, Norm
+
+
+class CNN(nn.Module):
+    """Three stages of two 3x3 convolutions, 1, 2 and 4 times `width` wide, max-pooling between them, then the mean."""
+
+    def __init__(self, input_shape: tuple[int, ...], width: PositiveInt = 32, norm: Norm = "batch") -> None:
+        super().__init__()
+        channels, *sides = image_shape(input_shape, "cnn")
+        self.num_features = 4 * width
+        stages: list[nn.Module] = []
+        side, before = min(sides), channels
+        for factor in (1, 2, 4):
+            if stages and side >= 4:  # at least 2 x 2 pixels remain
+                stages.append(nn.MaxPool2d(2))
+                side //= 2
+            stages += [_convolution(before, factor * width, norm), _convolution(factor * width, factor * width, norm)]
+            before = factor * width
+        self.stages = nn.Sequential(*stages)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, H, W) images to (B, M) features."""
+        return self.stages(x).mean((2, 3))
+
+
+def _convolution(before: int, after: int, norm: Norm) -> nn.Sequential:
+    convolution = nn.Conv2d(before, after, 3, padding=1, bias=norm != "batch")
+    return nn.Sequential(convolution, IMAGE_NORMS[norm](after), nn.ReLU(inplace=True))

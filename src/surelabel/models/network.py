@@ -1,0 +1,165 @@
+"""A backbone with its classifier and indicator branch, and the same branch for a network of one's own."""
+
+from collections.abc import Sequence
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from surelabel.core.batch import Outputs
+
+
+def _not_half(x: Tensor) -> Tensor:
+    """Half types (autocast) and integers become float32; float64 stays."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _indicator(num_features: int, layers: int, **where: Any) -> nn.Module:
+    """Section 3.2: fully connected layers from the M features to the single value h."""
+    if layers < 1:
+        raise ValueError(f"an indicator branch has at least 1 layer, got {layers}")
+    hidden = [part for _ in range(layers - 1) for part in (nn.Linear(num_features, num_features, **where), nn.ReLU())]
+    last = nn.Linear(num_features, 1, **where)
+    return nn.Sequential(*hidden, last) if hidden else last
+
+
+class Network(nn.Module):
+    """Raw inputs to Outputs: normalisation, backbone, classifier and, on request, the indicator branch.
+
+    `mean` and `std` are in units of the raw input and of a shape that broadcasts to it: (C, 1, 1) for pixels in 0..255,
+    (D,) for features. They are buffers, so a saved network needs nothing else to predict. A std of 0 (a constant input)
+    counts as 1.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        num_features: int,
+        num_outputs: int,
+        *,
+        mean: Tensor | Sequence[float] | None = None,
+        std: Tensor | Sequence[float] | None = None,
+        indicator: bool = False,
+        indicator_layers: int = 1,
+    ) -> None:
+        super().__init__()
+        mean = torch.as_tensor((0.0,) if mean is None else mean, dtype=torch.float32)
+        std = torch.as_tensor((1.0,) if std is None else std, dtype=torch.float32)
+        self.register_buffer("mean", mean.clone())
+        self.register_buffer("std", torch.where(std > 0, std, 1.0))
+        self.backbone = backbone
+        self.classifier = nn.Linear(num_features, num_outputs)
+        # Made last, so that a seed gives the same backbone and classifier with and without it.
+        self.indicator = _indicator(num_features, indicator_layers) if indicator else None
+
+    def forward(self, x: Tensor) -> Outputs:
+        """Logits (B, K), features (B, M) and, with an indicator, its logit (B,); never in a half type."""
+        features = self.backbone((_not_half(x) - self.mean) / self.std)
+        confidence_logit = None
+        if self.indicator is not None:
+            confidence_logit = _not_half(self.indicator(features).squeeze(1))
+        return Outputs(_not_half(self.classifier(features)), _not_half(features), confidence_logit)
+
+
+class WithIndicator(nn.Module):
+    """A classifier of any make, untouched, and an indicator branch on the input of its last Linear layer."""
+
+    def __init__(self, model: nn.Module, layer: str, indicator: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.indicator = indicator
+        self.layer = layer
+
+    def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """The model's own logits (B, K), and the confidence logit (B,)."""
+        logits, features, linear_output = self._observed(*args, **kwargs)
+        _check_is_final(self.layer, logits, linear_output)
+        return logits, self.indicator(features).squeeze(1)
+
+    def _observed(self, *args: Any, **kwargs: Any) -> tuple[Any, Tensor, Tensor]:
+        """What the model gives, and the input and output of its last Linear layer.
+
+        The hook lives for one call and writes to a local list: a copy or a pickle of the model holds no hook that
+        points to the original, the model alone does no extra work, and no features outlive their call.
+        """
+        seen: list[tuple[Tensor, Tensor]] = []
+        thread = get_ident()
+
+        def observe(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
+            if get_ident() == thread:  # another thread may be in the same layer
+                seen[:] = [(args[0] if args else kwargs["input"], output)]
+
+        handle = self.model.get_submodule(self.layer).register_forward_hook(observe, with_kwargs=True)
+        try:
+            output = self.model(*args, **kwargs)
+        finally:
+            handle.remove()
+        if not seen:
+            raise ValueError(
+                f"the Linear layer {_named(self.layer)} took no part in the forward pass; name the final layer, "
+                f"add_indicator(model, layer=...), one of {', '.join(_linear_layers(self.model))}; "
+                f"a model that is compiled or data-parallel gets its indicator before that"
+            )
+        return output, *seen[0]
+
+
+def add_indicator(model: nn.Module, layers: int = 1, *, layer: str | None = None) -> nn.Module:
+    """A module around `model` whose call gives `(logits, confidence_logit)`; `model` itself is not changed.
+
+    The branch of `layers` fully connected layers reads the input of the model's final Linear layer, which is the last
+    one registered unless `layer` names another (as `model.named_modules()` does). The model must return that layer's
+    output, and is compiled or made data-parallel after this, not before.
+    """
+    if isinstance(model, WithIndicator):
+        raise ValueError("this model already has an indicator branch")
+    linear = _linear_layers(model)
+    if not linear:
+        found = ", ".join(sorted({type(module).__name__ for module in model.modules()}))
+        raise ValueError(
+            f"an indicator branch needs a model that ends in a Linear layer; this one has none, only {found}"
+        )
+    name = next(reversed(linear)) if layer is None else layer
+    if name not in linear:
+        raise ValueError(f"the model has no Linear layer {name!r}; it has {', '.join(linear)}")
+    weight = linear[name].weight
+    if isinstance(weight, nn.UninitializedParameter):
+        raise ValueError(
+            f"the layer {_named(name)} does not know its size yet: call the model once before add_indicator"
+        )
+    return WithIndicator(model, name, _indicator(weight.shape[1], layers, device=weight.device, dtype=weight.dtype))
+
+
+def _linear_layers(model: nn.Module) -> dict[str, nn.Linear]:
+    return {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+
+
+def _named(layer: str) -> str:
+    return repr(layer) if layer else "that the model is"
+
+
+def _check_is_final(layer: str, output: Any, linear_output: Tensor) -> None:
+    """Raise unless the model returned what its last Linear layer gave, as (B, K)."""
+    if output is linear_output and linear_output.dim() == 2:
+        return  # the usual case costs nothing
+    rule = (
+        f"the model must return the (B, K) output of its Linear layer {_named(layer)}, which is {_shape(linear_output)}"
+    )
+    hint = "name another layer with add_indicator(model, layer=...), or let the model return its logits"
+    if not isinstance(output, Tensor) or output.shape != linear_output.shape or output.dim() != 2:
+        raise ValueError(f"{rule}, and returned {_shape(output)}; {hint}")
+    if not torch.equal(output, linear_output.to(output.dtype)):
+        raise ValueError(f"{rule}, and returned other values{_looks_like(output)}; {hint}")
+
+
+def _shape(value: Any) -> str:
+    return f"of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a value of type {type(value).__name__}"
+
+
+def _looks_like(output: Tensor) -> str:
+    sums = output.detach().exp().sum(1) if bool((output <= 0).all()) else output.detach().sum(1)
+    near_one = torch.allclose(sums, torch.ones_like(sums), atol=1e-3)
+    return " (their rows sum to one: is there a softmax after it?)" if near_one else ""

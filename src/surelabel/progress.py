@@ -1,0 +1,110 @@
+"""How training is shown: bars on a terminal, plain lines elsewhere, or nothing."""
+
+import time
+from typing import Any
+
+
+class Silent:
+    """Shows nothing."""
+
+    def begin(self, num_epochs: int, done: int) -> None:
+        """Nothing."""
+
+    def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+        """Nothing."""
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def warn(self, text: str) -> None:
+        """Nothing."""
+
+
+def accuracy_of(row: dict[str, Any]) -> float | None:
+    """The accuracy to show for an epoch: the first test set's, else on the given labels."""
+    tests = row.get("tests") or {}
+    for measured in tests.values():
+        return measured["top1"]
+    return row.get("given_accuracy")
+
+
+class Plain(Silent):
+    """A line every now and then, for logs and pipes."""
+
+    def __init__(self, write: Any, every: float = 5.0) -> None:
+        self.write, self.every = write, every
+        self.num_epochs, self.began, self.first, self.shown = 0, 0.0, 0, 0.0
+
+    def begin(self, num_epochs: int, done: int) -> None:
+        """Remember where the clock starts."""
+        self.num_epochs, self.first, self.began, self.shown = num_epochs, done, time.monotonic(), time.monotonic()
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        """One line, if the last is long enough ago or this is the end."""
+        now, done = time.monotonic(), row["epoch"]
+        if now - self.shown < self.every and done < self.num_epochs:
+            return
+        self.shown = now
+        accuracy = accuracy_of(row)
+        shown = "" if accuracy is None else f"  accuracy {accuracy:.3f}"
+        left = (now - self.began) / max(done - self.first, 1) * max(self.num_epochs - done, 0)
+        self.write(
+            f"epoch {done}/{self.num_epochs}  loss {row['loss']:.4f}{shown}  "
+            f"{row['samples_per_second']:,.0f} samples/s  {left:.0f} s left"
+        )
+
+    def warn(self, text: str) -> None:
+        """One line."""
+        self.write(f"note: {text}")
+
+
+class Bars(Silent):
+    """A rich progress bar over epochs and batches."""
+
+    def __init__(self, console: Any, title: str = "training") -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]:.4f}  accuracy {task.fields[accuracy]}  {task.fields[speed]} samples/s"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self.title, self.task = title, None
+        self.steps_per_epoch = 0
+
+    def __enter__(self) -> "Bars":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def begin(self, num_epochs: int, done: int) -> None:
+        """A bar of that many epochs."""
+        self.task = self.bar.add_task(
+            self.title, total=num_epochs, completed=done, loss=float("nan"), accuracy="-", speed="-"
+        )
+
+    def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+        """A fraction of an epoch."""
+        if self.task is not None and batch % max(1, num_batches // 20) == 0:
+            self.bar.update(self.task, completed=epoch - 1 + batch / num_batches, loss=loss)
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        """A whole epoch with its figures."""
+        accuracy = accuracy_of(row)
+        if self.task is not None:
+            self.bar.update(
+                self.task,
+                completed=row["epoch"],
+                loss=row["loss"],
+                accuracy="-" if accuracy is None else f"{accuracy:.3f}",
+                speed=f"{row['samples_per_second']:,.0f}",
+            )
+
+    def warn(self, text: str) -> None:
+        """A line above the bar."""
+        self.bar.console.print(f"note: {text}", highlight=False, markup=False)

@@ -1,0 +1,159 @@
+"""The run directory: the only interface between training and everything after it.
+
+    config.json      the whole configuration
+    data.json        schema version, class names, input shape, sizes, a hash of the training data
+    noise.json       manifest of injected noise, if any
+    env.json         versions, machine, device, processes
+    labels.parquet   id, given, clean (null where unknown), split: one row per training and held-out sample
+    metrics.jsonl    one JSON object per epoch
+    state.pt         resume state (loads with weights_only)
+    model.safetensors, samples.parquet, done    when training has ended
+
+Every file is written whole: to a temporary name, synced, renamed; metrics are appended and synced.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from surelabel.config import RunConfig, validated
+from surelabel.errors import RunError
+
+SCHEMA_VERSION = 1
+
+
+class RunDir:
+    """A run on disk."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "RunDir":
+        """An existing run of a schema that this version reads."""
+        run = cls(path)
+        if not (run.path / "data.json").is_file():
+            raise RunError(f"{path}: not a run directory (it has no data.json)")
+        version = run.data().get("schema")
+        if version != SCHEMA_VERSION:
+            raise RunError(f"{path}: written with run schema {version}; this version reads {SCHEMA_VERSION}")
+        return run
+
+    @property
+    def state_file(self) -> Path:
+        """Resume state."""
+        return self.path / "state.pt"
+
+    @property
+    def weights_file(self) -> Path:
+        """Weights of the finished run."""
+        return self.path / "model.safetensors"
+
+    @property
+    def is_done(self) -> bool:
+        """Whether training has ended."""
+        return (self.path / "done").is_file()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for this process; a second one is refused."""
+        import fcntl
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f"{self.path}: another process is training in this run directory") from None
+            yield
+
+    def write(self, name: str, write: Callable[[Path], Any]) -> None:
+        """Let `write` fill a temporary file, then put it in place in one step that a crash cannot halve."""
+        temporary, final = self.path / f".{name}.{os.getpid()}", self.path / name
+        try:
+            write(temporary)
+            with temporary.open("rb") as file:
+                os.fsync(file.fileno())
+            temporary.replace(final)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        folder = os.open(self.path, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def write_json(self, name: str, content: Any) -> None:
+        """A JSON file, whole."""
+        text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+        self.write(name, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def write_table(self, name: str, columns: dict[str, Any]) -> None:
+        """A parquet file, whole; two-dimensional arrays become lists."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        def column(values: Any) -> Any:
+            if getattr(values, "ndim", 1) == 2:
+                return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+            return pa.array(values)
+
+        table = pa.table({key: column(values) for key, values in columns.items()})
+        self.write(name, lambda path: pq.write_table(table, path))
+
+    def append_metrics(self, row: dict[str, Any]) -> None:
+        """One more epoch."""
+        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def rewrite_metrics(self, rows: list[dict[str, Any]]) -> None:
+        """Exactly these epochs: what a resumed run starts from, without lines that its state has not reached."""
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        self.write("metrics.jsonl", lambda path: path.write_text(text, encoding="utf-8"))
+
+    def config(self) -> RunConfig:
+        """The configuration."""
+        return validated(self._read_json("config.json"))
+
+    def data(self) -> dict[str, Any]:
+        """What data.json holds."""
+        return self._read_json("data.json")
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """One mapping per finished epoch."""
+        file = self.path / "metrics.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        return [json.loads(line) for line in lines if line.strip()]
+
+    def labels(self) -> Any:
+        """labels.parquet as an arrow table."""
+        return self._read_table("labels.parquet")
+
+    def samples(self) -> Any:
+        """samples.parquet as an arrow table; only a finished run has it."""
+        if not self.is_done:
+            raise RunError(f"{self.path}: this run has not ended; finish it with: surelabel resume {self.path}")
+        return self._read_table("samples.parquet")
+
+    def _read_table(self, name: str) -> Any:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            return pq.read_table(self.path / name)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise RunError(f"{self.path / name}: not readable: {' '.join(str(error).split())}") from None
+
+    def _read_json(self, name: str) -> Any:
+        try:
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.path / name}: not readable: {error}") from None

@@ -1,0 +1,42 @@
+"""Which samples to believe: small-loss selection and two-component fits."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def smallest(values: Tensor, count: int, allowed: Tensor | None = None) -> Tensor:
+    """(B,) mask of the `count` smallest values; ties by position, NaN last, rows that are not `allowed` never."""
+    values = values.detach().nan_to_num(nan=torch.inf)
+    if allowed is not None:
+        values = torch.where(allowed, values, torch.inf)
+        count = min(count, int(allowed.sum()))
+    mask = torch.zeros(len(values), dtype=torch.bool, device=values.device)
+    mask[values.argsort(stable=True)[:count]] = True
+    return mask
+
+
+def low_component_probability(values: Tensor, max_iter: int = 10, tol: float = 1e-2, reg_covar: float = 5e-4) -> Tensor:
+    """(N,) posterior of the component with the smaller mean, from a Gaussian mixture on `values` scaled to [0, 1].
+
+    Values that do not differ say nothing, so every row then belongs to the low component.
+    """
+    from sklearn.mixture import GaussianMixture
+
+    losses = values.detach().double().cpu().numpy()
+    span = losses.max() - losses.min() if len(losses) else 0.0
+    if len(losses) < 2 or not np.isfinite(span) or span <= 1e-12:
+        return torch.ones_like(values)
+    scaled = ((losses - losses.min()) / span)[:, None]
+    mixture = GaussianMixture(2, max_iter=max_iter, tol=tol, reg_covar=reg_covar, random_state=0)
+    with np.errstate(all="ignore"):
+        probability = _fitted(mixture, scaled).predict_proba(scaled)[:, mixture.means_.argmin()]
+    return torch.from_numpy(probability).to(values)
+
+
+def _fitted(mixture, values):  # type: ignore[no-untyped-def]
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # ten iterations are the published choice, converged or not
+        return mixture.fit(values)

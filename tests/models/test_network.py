@@ -1,0 +1,118 @@
+"""Network: normalisation, dtypes and the indicator branch."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from surelabel.models import Network
+from surelabel.models.mlp import MLP
+
+
+def small_network(**options):
+    torch.manual_seed(0)
+    return Network(MLP((6,), widths=(8,), norm="none"), 8, 3, **options)
+
+
+def test_shapes_with_and_without_indicator():
+    x = torch.randn(5, 6)
+    plain, branched = small_network()(x), small_network(indicator=True)(x)
+    assert plain.logits.shape == (5, 3)
+    assert plain.features.shape == (5, 8)
+    assert plain.confidence_logit is None
+    assert branched.confidence_logit.shape == (5,)
+    torch.testing.assert_close(branched.tau, branched.confidence_logit.sigmoid())
+
+
+def test_a_seed_gives_the_same_classifier_with_and_without_indicator():
+    x = torch.randn(5, 6)
+    assert torch.equal(small_network()(x).logits, small_network(indicator=True)(x).logits)
+
+
+@pytest.mark.parametrize(("layers", "linear"), [(1, 1), (2, 2), (4, 4)])
+def test_indicator_depth(layers, linear):
+    network = small_network(indicator=True, indicator_layers=layers)
+    found = [module for module in network.indicator.modules() if isinstance(module, nn.Linear)]
+    assert len(found) == linear
+    assert found[-1].out_features == 1
+    assert network(torch.randn(2, 6)).confidence_logit.shape == (2,)
+
+
+def test_indicator_without_layers_is_refused():
+    with pytest.raises(ValueError, match="at least 1 layer, got 0"):
+        small_network(indicator=True, indicator_layers=0)
+
+
+def test_uint8_pixels_are_normalised_in_raw_units():
+    network = Network(nn.Flatten(), 12, 2, mean=[[[100.0]], [[50.0]], [[0.0]]], std=[[[10.0]], [[5.0]], [[2.0]]])
+    x = torch.tensor([120, 60, 8], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 2, 2)
+    features = network(x).features
+    assert features.dtype == torch.float32
+    assert torch.equal(features, torch.tensor([[2.0, 2, 4]]).repeat_interleave(4, dim=1))
+
+
+def test_mixing_raw_pixels_mixes_normalised_ones():
+    network = Network(nn.Flatten(), 12, 2, mean=torch.full((3, 1, 1), 100.0), std=torch.full((3, 1, 1), 50.0))
+    a, b = (torch.randint(0, 256, (1, 3, 2, 2), dtype=torch.uint8) for _ in range(2))
+    mixed = network(0.3 * a.float() + 0.7 * b.float()).features
+    torch.testing.assert_close(mixed, 0.3 * network(a).features + 0.7 * network(b).features)
+
+
+def test_a_constant_feature_is_not_divided_by_zero():
+    network = Network(nn.Identity(), 2, 2, mean=[1.0, 3.0], std=[2.0, 0.0])
+    assert torch.equal(network(torch.tensor([[5.0, 3.0]])).features, torch.tensor([[2.0, 0.0]]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.uint8, torch.int64])
+def test_inputs_become_float32(dtype):
+    outputs = small_network(indicator=True)(torch.ones(2, 6).to(dtype))
+    assert {value.dtype for value in outputs} == {torch.float32}
+
+
+def test_autocast_leaves_as_float32():
+    network = small_network(indicator=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs = network(torch.randn(2, 6))
+        assert network.classifier(outputs.features).dtype == torch.bfloat16
+    assert {value.dtype for value in outputs} == {torch.float32}
+
+
+def test_float64_stays_and_takes_raw_bytes():
+    network = small_network(indicator=True).double()
+    for x in (torch.ones(2, 6, dtype=torch.float64), torch.ones(2, 6, dtype=torch.uint8)):
+        assert {value.dtype for value in network(x)} == {torch.float64}
+
+
+def test_gradient_of_tau_reaches_the_backbone():
+    network = small_network(indicator=True)
+    network(torch.randn(4, 6)).tau.sum().backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in network.backbone.parameters())
+    assert all(parameter.grad is None for parameter in network.classifier.parameters())
+
+
+def test_state_carries_the_normalisation():
+    source = small_network(mean=torch.arange(6.0), std=torch.arange(1.0, 7), indicator=True)
+    copied = small_network(mean=torch.zeros(6), std=torch.ones(6), indicator=True)
+    copied.load_state_dict(source.state_dict())
+    x = torch.randn(3, 6)
+    assert torch.equal(copied(x).logits, source(x).logits)
+
+
+def test_the_callers_statistics_are_not_shared():
+    mean = torch.zeros(6)
+    network = small_network(mean=mean)
+    mean += 1
+    assert torch.equal(network.mean, torch.zeros(6))
+
+
+def test_deepcopy_is_independent():
+    network = small_network(indicator=True)
+    copied = copy.deepcopy(network)
+    x = torch.randn(3, 6)
+    before = network(x)
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.add_(1)
+    assert torch.equal(network(x).logits, before.logits)
+    assert not torch.equal(copied(x).confidence_logit, before.confidence_logit)
