@@ -72,7 +72,7 @@ def test_loss_profile(p, penalty_weight):
 
 @pytest.mark.parametrize("penalty_weight", [0.1, 0.5, 2.0, 10.0])
 def test_profile_is_bounded_and_smooth(penalty_weight):
-    """Labels with p_y near 0 cost a bounded loss and have a bounded slope; both parts meet smoothly at 1 / (1 + lambda)."""
+    """Labels with p_y near 0 cost a bounded loss and have a bounded slope; both parts meet at 1 / (1 + lambda)."""
     (weight,) = scalars(penalty_weight)
     p_y = torch.linspace(1e-6, 1 - 1e-6, 2001, dtype=torch.float64, requires_grad=True)
     values = profile(p_y, weight)

@@ -1,6 +1,6 @@
 """Lemma 1 and the multiplier Q, against autograd in float64.
 
-The lemma is about a one-hot target and treats tau as a variable of its own, not a function of the logits: so it is about
+The lemma is about a one-hot target and takes tau as a variable of its own, not a function of the logits: it is about
 the indicator branch, not about tau = max p. What the paper calls the true class is the class that the target names.
 """
 

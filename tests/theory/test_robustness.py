@@ -1,6 +1,6 @@
 """Lemma 2 and Theorems 1 and 2 of reverse cace, evaluated on small finite problems.
 
-A problem has N points with weights, true labels, a transition matrix, and a finite class F of predictors; each predictor
+A problem has N points with weights, true labels, a transition matrix and a finite class F of predictors; each predictor
 gives every point its own p and its own tau in the open interval. All risks are finite sums; the minimisers are found by
 trying all of F. What the paper's text leaves unsaid:
 

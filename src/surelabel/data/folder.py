@@ -1,8 +1,8 @@
 """Folders of images: ROOT/CLASS/image.png, or ROOT/train/CLASS/image.png with ROOT/test beside it.
 
-A folder `train` means the second form if no image stands directly in it; folders beside `train` and `test` (val, valid) are
-then left alone, and can be named as `data.test`. Images may lie deeper inside their class folder. Names that start with a dot
-are passed over. Links may not lead out of the root, so that a folder from elsewhere cannot pull in other files.
+A folder `train` means the second form if no image stands directly in it; folders beside `train` and `test` (val, valid)
+are then left alone, and can be named as `data.test`. Images may lie deeper inside their class folder. Names that start
+with a dot are passed over. Links may not lead out of the root, so that a foreign folder cannot pull in other files.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ BUNDLED: tuple[str, ...] = ()
 
 def accepts(source: str) -> bool:
     """Any folder that exists."""
-    return Path(source).is_dir()
+    return bool(source) and Path(source).is_dir()
 
 
 def read(config: DataConfig, shape: Shape | None = None) -> Parts:

@@ -44,8 +44,8 @@ def is_image(path: Path) -> bool:
 def decode(paths: Sequence[Path], image_size: int | None, shape: Shape | None, where: str) -> Tensor:
     """The images as (N, C, H, W) uint8, in the order of `paths`.
 
-    With `shape` they are made to fit it. Otherwise greyscale sets have one channel and others three; `image_size` is the side;
-    without it an equal size is kept, and different ones are brought to the smallest side seen, at most 64.
+    With `shape` they are made to fit it. Otherwise greyscale sets have one channel, others three; `image_size` is the
+    side; without it an equal size is kept, and different ones are brought to the smallest side seen, at most 64.
     """
     if shape is not None and len(shape) != 3:
         raise DataError(f"{where}: holds images; expected {_described(shape)}")

@@ -1,8 +1,8 @@
 """NumPy archives: x and y, and where present x_test, y_test, ids, ids_test and class_names. Nothing is ever unpickled.
 
-x is features (N, D), or images: (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3, as whole numbers in 0..255 or floats
-in [0, 1]. Where a shape could be read both ways, as (N, 3, 8, 3) could, the channels are the last axis. y is (N,) whole
-numbers or strings; whole numbers count the entries of class_names, if that is there.
+x is features (N, D), or images: (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3, as whole numbers in 0..255 or
+floats in [0, 1]. Where a shape could be read both ways, as (N, 3, 8, 3) could, the channels are the last axis. y is
+(N,) whole numbers or strings; whole numbers count the entries of class_names, if that is there.
 """
 
 from collections.abc import Mapping
@@ -53,9 +53,10 @@ def read_inputs(config: DataConfig, shape: Shape) -> tuple[Tensor, np.ndarray]:
 def _loaded(source: str) -> dict[str, np.ndarray]:
     """The arrays that we know, by name."""
     try:
-        with np.load(source, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise DataError(f"{source}: a single array; expected an archive with x and y, as np.savez writes it")
+        archive = np.load(source, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise DataError(f"{source}: a single array; expected an archive with x and y, as np.savez writes it")
+        with archive:
             return {name: _one_array(archive, name, source) for name in _KNOWN if name in archive}
     except FileNotFoundError:
         raise DataError(f"{source}: no such file") from None

@@ -35,9 +35,9 @@ def class_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def stratified(label: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (kept, split off), each in rising order, with round(fraction N) rows split off where that can be.
+    """Positions (kept, split off), each in rising order.
 
-    Each class gives its share, and always keeps a row.
+    Each class gives its share, rounded up or down so that round(fraction N) rows are split off, but always keeps a row.
     """
     rng = np.random.default_rng(seed)
     _, group, counts = np.unique(label, return_inverse=True, return_counts=True)

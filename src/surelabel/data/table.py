@@ -1,7 +1,7 @@
 """CSV tables: a row for each image, with its path relative to the table and its label.
 
-Columns beside those two: `id` names the rows, else the path as written does; `split` says train or test. Row numbers in errors
-are those of a spreadsheet: the header is row 1.
+Columns beside those two: `id` names the rows, else the path as written does; `split` says train or test. Row numbers in
+errors are those of a spreadsheet: the header is row 1.
 """
 
 import csv

@@ -158,7 +158,7 @@ class Engine:
         self.position = Position(
             finished=now.finished, stage=now.stage, epoch=now.epoch + 1, run_epoch=now.run_epoch + 1, is_open=True
         )
-        self.sums, self.notes = {}, {}
+        self.sums = {}
         self.plan = list(stage.plan(self)) if stage.plan is not None else [Pass(stage.step, {"batch": View()})]
 
     def _run_epoch(self, stage: Stage) -> None:

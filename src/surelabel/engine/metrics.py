@@ -80,7 +80,7 @@ class Metrics:
                 row["validation"] = row["tests"].pop("")
         row.update(self._on_training_rows())
         if engine.notes:
-            row["estimates"] = dict(engine.notes)
+            row["estimates"], engine.notes = engine.notes, {}
         self.counts = {}
         return row
 

@@ -66,6 +66,10 @@ def car_terms(
     All in log space: log q = log(tau p + (1 - tau) t) by logaddexp, so that nothing is clamped and no gradient vanishes for
     logits of a hundred or tau next to 0 or 1. Half types are promoted to float32. No gradient flows through the target.
     """
+    if target.shape != logits.shape:
+        raise ValueError(f"target must be (B, K) like the logits {tuple(logits.shape)}, got {tuple(target.shape)}")
+    if confidence_logit is not None and confidence_logit.shape != logits.shape[:1]:
+        raise ValueError(f"confidence_logit must be (B,) = ({len(logits)},), got {tuple(confidence_logit.shape)}")
     dtype = torch.promote_types(logits.dtype, torch.float32)
     logits, target = logits.to(dtype), target.detach().to(dtype)
     log_tau, log_doubt = _log_confidence(logits, None if confidence_logit is None else confidence_logit.to(dtype))

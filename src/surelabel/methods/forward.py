@@ -36,7 +36,7 @@ def estimate_transition(probability: Tensor, outlier_share: float = OUTLIER_SHAR
     """(K, K) rows of the (N, K) predictions at one anchor per class: the likeliest sample below the outliers."""
     num_samples, num_classes = probability.shape
     skip = min(int(outlier_share / num_classes * num_samples), num_samples - 1)
-    anchors = probability.argsort(0, descending=True, stable=True)[skip]
+    anchors = probability.sort(dim=0, descending=True, stable=True).indices[skip]
     rows = probability[anchors]
     return rows / rows.sum(1, keepdim=True)
 

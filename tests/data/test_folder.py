@@ -1,0 +1,115 @@
+import pytest
+
+from surelabel.config import DataConfig
+from surelabel.data import load_corpus
+from surelabel.errors import DataError
+
+
+def load(root, **options):
+    return load_corpus(DataConfig(source=str(root), **options))
+
+
+@pytest.fixture
+def root(tmp_path, paint):
+    for name in ("dog/2.png", "dog/1.jpg", "cat/deeper/x.bmp", "cat/a.gif"):
+        paint(tmp_path / "root" / name)
+    return tmp_path / "root"
+
+
+def test_class_folders_give_rows_in_the_order_of_their_paths(root):
+    (root / "notes.txt").write_text("not an image")
+    (root / "cat" / "thumbs.db").write_bytes(b"")
+    (root / ".hidden").mkdir()
+    corpus = load(root)
+    assert corpus.class_names == ("cat", "dog")
+    assert corpus.train.ids.tolist() == ["cat/a.gif", "cat/deeper/x.bmp", "dog/1.jpg", "dog/2.png"]
+    assert corpus.train.label.tolist() == [0, 0, 1, 1]
+    assert corpus.train.x.shape == (4, 3, 8, 8)
+    assert corpus.train.clean is None
+
+
+@pytest.mark.parametrize("suffix", ["png", "JPG", "jpeg", "bmp", "webp", "gif", "tif", "tiff"])
+def test_formats(root, paint, suffix):
+    paint(root / "dog" / f"3.{suffix}")
+    assert f"dog/3.{suffix}" in load(root).train.ids
+
+
+def test_train_and_test_folders(root, paint):
+    for name in ("cat/a.png", "dog/b.png"):
+        paint(root / "parts/train" / name, size=(6, 6))
+    paint(root / "parts/test/dog/c.png", size=(12, 12))
+    paint(root / "parts/val/owl/d.png")
+    corpus = load(root / "parts")
+    assert corpus.train.ids.tolist() == ["train/cat/a.png", "train/dog/b.png"]
+    assert corpus.tests["test"].ids.tolist() == ["test/dog/c.png"]
+    assert corpus.tests["test"].label.tolist() == [1]
+    assert corpus.tests["test"].x.shape[2:] == (6, 6)
+    assert corpus.class_names == ("cat", "dog")
+
+
+def test_a_validation_folder_is_read_when_it_is_named(root, paint):
+    for name in ("train/cat/a.png", "train/dog/b.png", "val/dog/d.png"):
+        paint(root / "parts" / name)
+    corpus = load(root / "parts", test=str(root / "parts/val"))
+    assert corpus.tests["test"].ids.tolist() == ["dog/d.png"]
+
+
+def test_a_class_may_be_called_train(root, paint):
+    paint(root / "train/a.png")
+    assert load(root).class_names == ("cat", "dog", "train")
+
+
+def test_numbered_folders_are_sorted_by_value(tmp_path, paint):
+    for name in ("10", "9", "1"):
+        paint(tmp_path / name / "a.png")
+    assert load(tmp_path).class_names == ("1", "9", "10")
+
+
+def test_a_class_folder_without_images_is_named(root):
+    (root / "owl").mkdir()
+    with pytest.raises(DataError, match="root/owl: a class folder without images"):
+        load(root)
+
+
+def test_an_image_without_a_class_folder_is_named(root, paint):
+    paint(root / "stray.png")
+    paint(root / "zebra.png")
+    with pytest.raises(DataError, match=r"root/stray\.png \(and 1 more\): an image without a label; expected .*CLASS"):
+        load(root)
+
+
+def test_a_folder_without_class_folders_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"no class folders; expected .*/CLASS/image"):
+        load(tmp_path)
+
+
+def test_an_unreadable_image_is_named(root):
+    (root / "dog" / "broken.png").write_bytes(b"nothing")
+    with pytest.raises(DataError, match=r"dog/broken\.png: not readable as an image"):
+        load(root)
+
+
+@pytest.mark.parametrize(
+    ("link", "target"), [("dog/link.png", "secret/x.png"), ("owl", "secret"), ("dog/more", "secret")]
+)
+def test_links_out_of_the_root_are_refused(root, tmp_path, paint, link, target):
+    paint(tmp_path / "secret/x.png")
+    (root / link).symlink_to(tmp_path / target)
+    with pytest.raises(DataError, match=f"{link}: a link that leads out of .*root"):
+        load(root)
+
+
+def test_links_inside_the_root_are_followed(root):
+    (root / "dog" / "link.png").symlink_to(root / "dog" / "2.png")
+    assert "dog/link.png" in load(root).train.ids
+
+
+def test_a_circle_of_links_is_an_error(root):
+    (root / "dog" / "again").symlink_to(root / "cat")
+    (root / "cat" / "again").symlink_to(root / "dog")
+    with pytest.raises(DataError, match="a link to a folder that it lies in"):
+        load(root)
+
+
+def test_sizes_can_be_set(root):
+    assert load(root, image_size=16).train.x.shape == (4, 3, 16, 16)

@@ -1,0 +1,144 @@
+import pytest
+import torch
+
+from surelabel.core.plan import seed_of
+from surelabel.data.transforms import Augment, draws, statistics
+
+
+def correlation(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float(torch.corrcoef(torch.stack([a.flatten(), b.flatten()]))[0, 1])
+
+
+class TestDraws:
+    index = torch.arange(20_000)
+
+    def test_they_are_uniform(self):
+        u = draws(0, 1, self.index, 0, 4)
+        assert u.dtype == torch.float32
+        assert u.shape == (20_000, 4)
+        assert 0 <= u.min() < 1e-3
+        assert 1 - 1e-3 < u.max() < 1
+        for power in (1, 2, 3):
+            torch.testing.assert_close(u.pow(power).mean(0), torch.full((4,), 1 / (power + 1)), atol=0.01, rtol=0)
+        counts = torch.histc(u, 100, 0, 1)
+        chi_squared = ((counts - 800) ** 2 / 800).sum()
+        assert 50 < chi_squared < 160  # 99 degrees of freedom: 99 +- 14
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            pytest.param((1, 1, 0, 0), id="seed"),
+            pytest.param((0, 2, 0, 0), id="epoch"),
+            pytest.param((0, 1, 1, 0), id="index"),
+            pytest.param((0, 1, 0, 1), id="view"),
+        ],
+    )
+    def test_neighbours_are_independent(self, other):
+        seed, epoch, shift, view = other
+        u = draws(0, 1, self.index, 0, 2)
+        assert abs(correlation(u, draws(seed, epoch, self.index + shift, view, 2))) < 0.02
+
+    def test_columns_are_independent(self):
+        u = draws(3, 1, self.index, 0, 4)
+        off_diagonal = torch.corrcoef(u.T) - torch.eye(4)
+        assert off_diagonal.abs().max() < 0.03
+
+    def test_they_depend_on_the_sample_and_not_on_its_batch(self):
+        u = draws(5, 2, self.index, 1, 3)
+        some = torch.tensor([7, 19_000, 3])
+        assert torch.equal(draws(5, 2, some, 1, 3), u[some])
+        assert torch.equal(draws(5, 2, some, 1, 2), u[some, :2])
+
+    def test_they_are_splitmix64_of_the_row_and_then_of_the_column(self):
+        u = draws(8, 2, torch.tensor([-1, 0, 1, 10**9]), 1, 2)
+        for row, index in enumerate((-1, 0, 1, 10**9)):
+            row_key = splitmix64(seed_of("draws", 8, 2, 1) + index * GOLDEN)
+            expected = [(splitmix64(row_key + column * GOLDEN) >> 40) / 2**24 for column in (1, 2)]
+            assert u[row].tolist() == expected
+
+    def test_they_stay_what_they_are(self):
+        """Another value here would change every run."""
+        assert draws(0, 1, torch.tensor([0]), 0, 1).item() == pytest.approx(0.4044956565)
+
+
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+def splitmix64(z: int) -> int:
+    """Of Steele, Lea and Flood (2014), in unbounded integers."""
+    z %= 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return z ^ (z >> 31)
+
+
+class TestAugment:
+    x = torch.arange(1, 1 + 3 * 6 * 5, dtype=torch.uint8).reshape(1, 3, 6, 5).expand(64, -1, -1, -1)
+    index = torch.arange(64)
+
+    def test_64_copies_give_many_distinct_crops(self):
+        views = Augment(crop_padding=4, flip=True, seed=0)(self.x, self.index, 1, 0)
+        assert views.shape == self.x.shape
+        assert views.dtype == torch.uint8
+        assert len(views.unique(dim=0)) > 40
+
+    def test_each_result_is_a_window_of_the_padded_image_or_its_mirror(self):
+        views = Augment(crop_padding=1, flip=True, seed=0)(self.x, self.index, 1, 0)
+        padded = torch.nn.functional.pad(self.x[0], (1, 1, 1, 1))
+        windows = [padded[:, top : top + 6, left : left + 5] for top in range(3) for left in range(3)]
+        allowed = {tuple(w.flatten().tolist()) for window in windows for w in (window, window.flip(2))}
+        seen = {tuple(view.flatten().tolist()) for view in views}
+        assert seen <= allowed
+        assert len(seen) > 12  # of 18
+
+    def test_half_are_mirrored(self):
+        x = self.x[:1].expand(2000, -1, -1, -1)
+        views = Augment(crop_padding=0, flip=True, seed=0)(x, torch.arange(2000), 1, 0)
+        num_mirrored = int((views == x.flip(3)).flatten(1).all(1).sum())
+        assert 900 < num_mirrored < 1100
+
+    def test_without_padding_and_flip_nothing_changes(self):
+        assert torch.equal(Augment(crop_padding=0, flip=False, seed=0)(self.x, self.index, 1, 0), self.x)
+
+    def test_a_sample_looks_the_same_in_any_batch_and_different_in_other_epochs_and_views(self):
+        augment = Augment(crop_padding=4, flip=True, seed=0)
+        views = augment(self.x, self.index, 3, 1)
+        order = torch.randperm(64)[:10]
+        assert torch.equal(augment(self.x[:10], order, 3, 1), views[order])
+        assert not torch.equal(augment(self.x, self.index, 4, 1), views)
+        assert not torch.equal(augment(self.x, self.index, 3, 0), views)
+
+    def test_padding_rows_pass(self):
+        views = Augment(crop_padding=4, flip=True, seed=0)(self.x[:2], torch.tensor([-1, 0]), 1, 0)
+        assert views.shape == (2, 3, 6, 5)
+
+    def test_an_input_that_is_not_contiguous_gives_the_same(self):
+        augment = Augment(crop_padding=2, flip=True, seed=0)
+        x = torch.randint(0, 256, (8, 3, 6, 6), dtype=torch.uint8)
+        strided = x.contiguous(memory_format=torch.channels_last)
+        assert torch.equal(augment(strided, self.index[:8], 1, 0), augment(x, self.index[:8], 1, 0))
+
+
+class TestStatistics:
+    def test_images_have_one_value_per_channel_in_raw_units(self):
+        x = torch.randint(0, 256, (50, 3, 7, 5), dtype=torch.uint8)
+        x[:, 1] = 9
+        mean, std = statistics(x)
+        pixels = x.double().transpose(0, 1).flatten(1)
+        expected = pixels.std(1, correction=0)
+        expected[1] = 1
+        torch.testing.assert_close(mean, pixels.mean(1).float())
+        torch.testing.assert_close(std, expected.float())
+
+    def test_features_have_one_value_per_column_and_constant_columns_have_1(self):
+        x = torch.randn(100, 4) * torch.tensor([1.0, 5.0, 0.0, 0.01]) + torch.tensor([0.0, -3.0, 0.1, 1000.0])
+        mean, std = statistics(x)
+        torch.testing.assert_close(mean, x.double().mean(0).float())
+        torch.testing.assert_close(std[[0, 1, 3]], x.double().std(0, correction=0).float()[[0, 1, 3]])
+        assert std[2] == 1
+
+    def test_chunks_do_not_show(self, monkeypatch):
+        x = torch.randint(0, 256, (50, 3, 4, 4), dtype=torch.uint8)
+        whole = statistics(x)
+        monkeypatch.setattr("surelabel.data.transforms._CHUNK", 100)
+        torch.testing.assert_close(statistics(x), whole)
