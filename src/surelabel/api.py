@@ -32,7 +32,7 @@ from surelabel.verdicts import audit as audit
 def configured(data: str | Path | RunConfig | Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> RunConfig:
     """A configuration from a data source and dotted settings, such as {"train.epochs": 100, "method": "car"}."""
     if isinstance(data, RunConfig):
-        content: dict[str, Any] = data.model_dump(mode="json")
+        content: dict[str, Any] = data.model_dump()  # not as JSON, in which NaN would become the default
     elif isinstance(data, Mapping):
         content = json.loads(json.dumps(dict(data)))
     else:
@@ -56,7 +56,7 @@ def fit(
     """
     config = configured(data, settings)
     run_dir = RunDir(out)
-    if run_dir.path.exists() and any(run_dir.path.iterdir()):
+    if not distributed.is_further_process() and run_dir.path.exists() and any(run_dir.path.iterdir()):
         hint = f"go on with: surelabel resume {out}" if run_dir.state_file.exists() else "choose another --out"
         raise RunError(f"{out}: this folder is not empty; {hint}")
     return _train(config, run_dir, progress or Silent(), interrupt, resume=False)
@@ -81,7 +81,7 @@ def _train(
     shape = tuple(corpus.train.x.shape[1:])
 
     def make_method(seed: int) -> Any:
-        return build.method(config, corpus.train.label, corpus.num_classes, shape, seed, scale)
+        return build.method(config, build.task(config, corpus.train.label, corpus.num_classes, shape, seed, scale))
 
     warnings = [*config.notices(), *make_method(config.train.seed).warnings()]
     fabric = distributed.start(config.train)
@@ -92,7 +92,7 @@ def _train(
             stack.enter_context(run_dir.locked())
             _check_or_write(run_dir, config, corpus, manifest, fabric.device)
         stop = stack.enter_context(_stop_on_signals())
-        for text in [manifest.describe()] * (manifest is not None) + warnings:
+        for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
             progress.warn(text)
         setup = Setup(config, corpus, make_method, loader, run_dir, fabric, progress, interrupt or stop)
         engine = Engine(setup)
@@ -156,19 +156,22 @@ def _environment(device: torch.device) -> dict[str, Any]:
 @contextlib.contextmanager
 def _stop_on_signals() -> Iterator[Callable[[], bool]]:
     """Turn Ctrl-C and SIGTERM into a flag that is looked at after each step; a second Ctrl-C is the usual one."""
-    asked = threading.Event()
+    asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield lambda: False
         return
 
     def ask(number: int, frame: Any) -> None:
-        if asked.is_set() and number == signal.SIGINT:
+        if asked and number == signal.SIGINT:
             raise KeyboardInterrupt
-        asked.set()
+        asked.append(number)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield asked.is_set
+        yield lambda: bool(asked)
+    except Interrupted as error:
+        error.args = tuple(asked[:1])  # the signal, for those who end the process in its name
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -191,7 +194,8 @@ class TrainedModel:
         given = torch.from_numpy(labels["given"].to_numpy()[: data["num_train"]].copy())
         scale_shape = (self.input_shape[0], *[1] * (len(self.input_shape) - 1))
         scale = torch.zeros(scale_shape), torch.ones(scale_shape)
-        self.method = build.method(config, given, len(self.class_names), self.input_shape, config.train.seed, scale)
+        task = build.task(config, given, len(self.class_names), self.input_shape, config.train.seed, scale)
+        self.method = build.method(config, task)
         weights = load_file(run_dir.weights_file)
         missing, unexpected = self.method.load_state_dict(weights, strict=False)
         wrong = [name for name in missing if not name.endswith(".rows")] + list(unexpected)

@@ -73,21 +73,25 @@ def normalisation(x: Tensor) -> tuple[Tensor, Tensor]:
     return mean.view(shape), std.view(shape)
 
 
-def method(
+def task(
     config: RunConfig, given: Tensor, num_classes: int, input_shape: tuple[int, ...], seed: int, scale: tuple[Tensor, Tensor]
-) -> Method:
-    """The method with new networks from `seed`, for inputs of that shape and (mean, std)."""
-    factory = NetworkFactory(config.model, input_shape, num_classes, seed, *scale)
-    task = Task(
+) -> Task:
+    """What a method is told: labels, lengths, and networks drawn from `seed` for inputs of that shape and (mean, std)."""
+    return Task(
         num_classes=num_classes,
         num_samples=len(given),
         given=given,
         epochs=config.train.epochs,
-        network=factory,
+        network=NetworkFactory(config.model, input_shape, num_classes, seed, *scale),
         rate_period=config.optimiser.rate_period,
         seed=seed,
     )
-    return methods.find(config.method.name)(task, **methods.checked_options(config.method.name, config.method.options))
+
+
+def method(config: RunConfig, job: Task) -> Method:
+    """The configured method for a task."""
+    name = config.method.name
+    return methods.find(name)(job, **methods.checked_options(name, config.method.options))
 
 
 def loader(config: TrainConfig, rows: Examples, device: torch.device) -> Loader:

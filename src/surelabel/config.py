@@ -1,7 +1,9 @@
 """What a run is made of: frozen models with a description per field, and their YAML and JSON round trip."""
 
+import json
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -12,7 +14,9 @@ from surelabel.errors import ConfigError
 class Part(BaseModel):
     """A frozen part of a configuration; unknown fields are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True, allow_inf_nan=False
+    )
 
 
 class DataConfig(Part):
@@ -195,14 +199,28 @@ class RunConfig(Part):
         return []
 
 
+class _YamlLoader(yaml.SafeLoader):
+    """Plain data only, and 1e-3 is a number as in JSON; YAML 1.1 would read it as text."""
+
+
+_YamlLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+def _from_yaml(text: str) -> Any:
+    return yaml.load(text, _YamlLoader)
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """The mapping in a YAML or JSON file."""
+    kind, parse = ("JSON", json.loads) if path.suffix == ".json" else ("YAML", _from_yaml)
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such configuration file") from None
-    except (yaml.YAMLError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"{path}: not readable as YAML: {' '.join(str(error).split())}") from None
+    except (yaml.YAMLError, ValueError, OSError) as error:
+        raise ConfigError(f"{path}: not readable as {kind}: {' '.join(str(error).split())}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping like `train: {{epochs: 100}}`, got {type(content).__name__}")
     return content
@@ -214,9 +232,13 @@ def set_field(content: dict[str, Any], name: str, value: Any) -> None:
     if keys[0] in ("method", "model") and len(keys) == 2 and keys[1] not in ("name", "options"):
         keys.insert(1, "options")
     place = content
-    for key in keys[:-1]:
-        inner = place.get(key)
-        place[key] = {"name": inner} if isinstance(inner, str) else dict(inner or {})
+    for depth, key in enumerate(keys[:-1], 1):
+        inner = {} if place.get(key) is None else place[key]
+        if isinstance(inner, str) and keys[:depth] in (["method"], ["model"]):
+            inner = {"name": inner}
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{'.'.join(keys[:depth])}: expected a mapping of settings, got {inner!r}")
+        place[key] = dict(inner)
         place = place[key]
     place[keys[-1]] = value
 
@@ -227,7 +249,7 @@ def parsed_assignment(assignment: str) -> tuple[str, Any]:
     if not sign or not all(name.strip().split(".")):
         raise ConfigError(f"--set {assignment}: expected FIELD=VALUE, for example train.epochs=100")
     try:
-        return name, yaml.safe_load(text)
+        return name, _from_yaml(text)
     except yaml.YAMLError:
         raise ConfigError(f"--set {assignment}: the value is not readable as YAML") from None
 
@@ -251,8 +273,12 @@ def one_line(error: ValidationError, prefix: str = "") -> str:
 
 
 def _known_fields(location: tuple[int | str, ...]) -> str:
-    model: Any = RunConfig
+    models: list[Any] = [RunConfig]
     for part in location[:-1]:
-        annotation = model.model_fields[str(part)].annotation if hasattr(model, "model_fields") else None
-        model = annotation if hasattr(annotation, "model_fields") else None
-    return f"; there are {', '.join(model.model_fields)}" if model is not None else ""
+        fields = models[0].model_fields if models else {}
+        if part in fields:
+            annotation = fields[part].annotation
+            models = [model for model in (annotation, *get_args(annotation)) if hasattr(model, "model_fields")]
+        else:  # the kind of a schedule, by which pydantic names the model
+            models = [model for model in models if getattr(model.model_fields.get("kind"), "default", None) == part]
+    return f"; there are {', '.join(models[0].model_fields)}" if models else ""

@@ -7,6 +7,8 @@ from typing import Any
 class Silent:
     """Shows nothing."""
 
+    title = ""
+
     def begin(self, num_epochs: int, done: int) -> None:
         """Nothing."""
 
@@ -31,9 +33,10 @@ def accuracy_of(row: dict[str, Any]) -> float | None:
 class Plain(Silent):
     """A line every now and then, for logs and pipes."""
 
-    def __init__(self, write: Any, every: float = 5.0) -> None:
-        self.write, self.every = write, every
+    def __init__(self, write: Any, every: float = 5.0, title: str = "") -> None:
+        self.write, self.every, self.title = write, every, title
         self.num_epochs, self.began, self.first, self.shown = 0, 0.0, 0, 0.0
+        self.said: set[str] = set()
 
     def begin(self, num_epochs: int, done: int) -> None:
         """Remember where the clock starts."""
@@ -48,14 +51,17 @@ class Plain(Silent):
         accuracy = accuracy_of(row)
         shown = "" if accuracy is None else f"  accuracy {accuracy:.3f}"
         left = (now - self.began) / max(done - self.first, 1) * max(self.num_epochs - done, 0)
+        title = f"{self.title}  " if self.title else ""
         self.write(
-            f"epoch {done}/{self.num_epochs}  loss {row['loss']:.4f}{shown}  "
+            f"{title}epoch {done}/{self.num_epochs}  loss {row['loss']:.4f}{shown}  "
             f"{row['samples_per_second']:,.0f} samples/s  {left:.0f} s left"
         )
 
     def warn(self, text: str) -> None:
-        """One line."""
-        self.write(f"note: {text}")
+        """One line, once, however many runs are shown."""
+        if text not in self.said:
+            self.said.add(text)
+            self.write(f"note: {text}")
 
 
 class Bars(Silent):
@@ -68,12 +74,13 @@ class Bars(Silent):
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.4f}  accuracy {task.fields[accuracy]}  {task.fields[speed]} samples/s"),
+            TextColumn("loss {task.fields[loss]:.3f}  accuracy {task.fields[accuracy]}  {task.fields[speed]}/s"),
             TimeRemainingColumn(),
             console=console,
         )
-        self.title, self.task = title, None
-        self.steps_per_epoch = 0
+        self.title = title
+        self.task: Any = None
+        self.said: set[str] = set()
 
     def __enter__(self) -> "Bars":
         self.bar.start()
@@ -106,5 +113,7 @@ class Bars(Silent):
             )
 
     def warn(self, text: str) -> None:
-        """A line above the bar."""
-        self.bar.console.print(f"note: {text}", highlight=False, markup=False)
+        """A line above the bar, once, however many runs are shown."""
+        if text not in self.said:
+            self.said.add(text)
+            self.bar.console.print(f"note: {text}", highlight=False, markup=False)

@@ -100,9 +100,11 @@ class RunDir:
         import pyarrow.parquet as pq
 
         def column(values: Any) -> Any:
+            if isinstance(values, pa.Array):
+                return values
             if getattr(values, "ndim", 1) == 2:
                 return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
-            return pa.array(values)
+            return pa.array(values, from_pandas=True)  # NaN means that there is no value: null
 
         table = pa.table({key: column(values) for key, values in columns.items()})
         self.write(name, lambda path: pq.write_table(table, path))
@@ -131,7 +133,15 @@ class RunDir:
         """One mapping per finished epoch."""
         file = self.path / "metrics.jsonl"
         lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-        return [json.loads(line) for line in lines if line.strip()]
+        rows = []
+        for number, line in enumerate(lines, 1):
+            try:
+                rows.append(json.loads(line))
+            except ValueError:
+                if number < len(lines):
+                    raise RunError(f"{file}: line {number} is not readable as JSON") from None
+                # A crash cut the last line short: that epoch is not in the resume state either.
+        return rows
 
     def labels(self) -> Any:
         """labels.parquet as an arrow table."""
@@ -154,6 +164,9 @@ class RunDir:
 
     def _read_json(self, name: str) -> Any:
         try:
-            return json.loads((self.path / name).read_text(encoding="utf-8"))
+            content = json.loads((self.path / name).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RunError(f"{self.path / name}: not readable: {error}") from None
+        if not isinstance(content, dict):
+            raise RunError(f"{self.path / name}: not readable: expected a JSON object, got {type(content).__name__}")
+        return content

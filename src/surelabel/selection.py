@@ -7,12 +7,11 @@ from torch import Tensor
 
 def smallest(values: Tensor, count: int, allowed: Tensor | None = None) -> Tensor:
     """(B,) mask of the `count` smallest values; ties by position, NaN last, rows that are not `allowed` never."""
-    values = values.detach().nan_to_num(nan=torch.inf)
+    order = values.detach().argsort(stable=True)  # torch sorts NaN last
     if allowed is not None:
-        values = torch.where(allowed, values, torch.inf)
-        count = min(count, int(allowed.sum()))
+        order = order[allowed[order]]
     mask = torch.zeros(len(values), dtype=torch.bool, device=values.device)
-    mask[values.argsort(stable=True)[:count]] = True
+    mask[order[:count]] = True
     return mask
 
 

@@ -15,6 +15,9 @@ COLUMNS = (
 )
 """Columns of the ranked table, in this order; `clean` is added where it is known."""
 
+SUSPICIOUS_BELOW = 0.5
+"""Quality under which a label is counted as one that looks wrong."""
+
 
 class Audit:
     """Every label with its quality, most suspicious first."""
@@ -24,6 +27,11 @@ class Audit:
 
     def __len__(self) -> int:
         return len(self.columns["id"])
+
+    @property
+    def num_suspicious(self) -> int:
+        """How many labels look wrong."""
+        return int((self.columns["quality"] < SUSPICIOUS_BELOW).sum())
 
     def head(self, count: int) -> Iterator[dict[str, Any]]:
         """The `count` most suspicious rows."""

@@ -40,6 +40,10 @@ class Task:
         """`fraction` of the run in whole epochs: how lengths that a paper gives in its own epochs carry over."""
         return max(least, round(fraction * self.epochs))
 
+    def warm_up(self, fraction: float) -> int:
+        """`fraction` of the run, but at least five epochs where the run has ten: after fewer, losses do not tell labels apart."""
+        return self.share(fraction, least=max(1, min(5, self.epochs // 2)))
+
 
 @dataclass(frozen=True)
 class Step:

@@ -74,7 +74,7 @@ class SampleStore(nn.Module):
         if isinstance(momentum, Tensor) or momentum != 0:
             if isinstance(momentum, Tensor) and momentum.dim():
                 momentum = momentum.view(-1, *[1] * (value.dim() - 1))
-            value = momentum * self.rows[position] + (1 - momentum) * value
+            value = (momentum * self.rows[position] + (1 - momentum) * value).detach().to(self.rows.dtype)
         if where is not None:
             position = torch.where(where, position, -1)
         self.rows[position] = value

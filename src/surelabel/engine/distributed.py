@@ -1,6 +1,9 @@
 """Device, precision and processes, by lightning-fabric: one process, `devices` of them, or whatever torchrun started."""
 
+import contextlib
+import logging
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -14,11 +17,17 @@ from surelabel.core.state import SampleStore
 from surelabel.errors import ConfigError
 
 
+def is_further_process() -> bool:
+    """Whether a launcher started this process beside a first one; known from the environment before anything is set up."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0
+
+
 def start(config: TrainConfig) -> Any:
     """A launched Fabric; with several devices the command is run once more for each further process."""
     from lightning_fabric import Fabric
     from lightning_fabric.strategies import DDPStrategy
 
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", config.devices))
     num_nodes = int(os.environ.get("WORLD_SIZE", devices)) // devices
     check_device(config.device)
@@ -63,6 +72,19 @@ def wrap(fabric: Any, method: Method, replicate_below: int) -> None:
 def unwrapped(network: nn.Module) -> nn.Module:
     """The network itself, whether it is data-parallel or not."""
     return getattr(network, "module", network) if world_size() > 1 else network
+
+
+@contextlib.contextmanager
+def bare(method: Method) -> Iterator[None]:
+    """The method with its networks themselves, so that saved names do not depend on the number of processes."""
+    wrapped = method.networks()
+    for name, network in wrapped.items():
+        setattr(method, name, unwrapped(network))
+    try:
+        yield
+    finally:
+        for name, network in wrapped.items():
+            setattr(method, name, network)
 
 
 def share_buffers(method: Method) -> None:

@@ -37,7 +37,8 @@ def finish(engine: Engine) -> None:
 def weights_of(engine: Engine) -> dict[str, Tensor]:
     """What predicting needs: the method's state without its per-sample tables."""
     stores = [name for name, module in engine.method.named_modules() if isinstance(module, SampleStore)]
-    state = engine.method.state_dict()
+    with distributed.bare(engine.method):
+        state = engine.method.state_dict()
     return {
         name: value.contiguous().cpu()
         for name, value in state.items()

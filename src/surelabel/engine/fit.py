@@ -288,12 +288,14 @@ class Engine:
         """Write the resume state; every rank calls."""
         snapshot = Snapshot(self.position, self.plan, self.sums, self.history, self.notes, self.best)
         modules = {"method": self.method, "record": self.record}
-        checkpoint.save(self.setup.run_dir, modules, self.optimiser, snapshot, self.metrics.state())
+        with distributed.bare(self.method):
+            checkpoint.save(self.setup.run_dir, modules, self.optimiser, snapshot, self.metrics.state())
         self.saved_at = time.monotonic()
 
     def _resume(self) -> dict[str, Any]:
         state = checkpoint.load(self.setup.run_dir, self.device)
-        snapshot = checkpoint.restore(state, {"method": self.method, "record": self.record}, self.method)
+        with distributed.bare(self.method):
+            snapshot = checkpoint.restore(state, {"method": self.method, "record": self.record}, self.method)
         self.position, self.plan, self.sums = snapshot.position, snapshot.plan, snapshot.sums
         self.history, self.notes, self.best = snapshot.history, snapshot.notes, snapshot.best
         self.metrics.load_state(state["metrics"])

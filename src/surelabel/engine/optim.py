@@ -19,7 +19,7 @@ def rate_at(config: OptimiserConfig, clock: Clock) -> float:
     if isinstance(schedule, Cosine):
         return schedule.min_rate + (top - schedule.min_rate) * (1 + math.cos(math.pi * progress)) / 2
     if isinstance(schedule, MultiStep):
-        drops = (m * clock.epochs if m < 1 else m for m in schedule.milestones)
+        drops = (round(m * clock.epochs, 6) if m < 1 else m for m in schedule.milestones)  # 0.29 x 100 is 29
         return top * schedule.factor ** sum(clock.epoch > drop for drop in drops)
     if isinstance(schedule, OneCycle):
         if progress < schedule.warmup:

@@ -20,11 +20,11 @@ There is no public code by the authors. Where the text leaves something open, we
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from pydantic import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NegativeFloat, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
@@ -37,6 +37,7 @@ PUBLISHED_START_SHARE = 60 / 500
 
 TargetStrategy = Literal["car", "none", "temporal_ensembling"]
 Confidence = Literal["indicator", "max_probability"]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
 
 
 class CarTerms(NamedTuple):
@@ -153,25 +154,26 @@ class TargetEstimation(nn.Module):
         """
         if self.strategy == "none":
             return seen
-        at_given = self.rows().gather(1, given[:, None]).squeeze(1)
+        at_given = self.rows(given).gather(1, given[:, None]).squeeze(1)
         return (at_given - self.given_share() * (1 - seen)).clamp(0, 1)
 
     def corrected(self, given: Tensor, prediction: Tensor) -> Tensor:
         """(N, K) targets, with the weight that the given label still has in them handed to the (N, K) prediction."""
         if self.strategy == "none":
             return prediction
-        rows = self.rows() + self.given_share()[:, None] * (prediction - F.one_hot(given, self.num_classes))
+        rows = self.rows(given) + self.given_share()[:, None] * (prediction - F.one_hot(given, self.num_classes))
         return rows.clamp(min=0) / rows.clamp(min=0).sum(1, keepdim=True)
 
-    def rows(self) -> Tensor:
-        """(N, K) targets that sum to one."""
+    def rows(self, given: Tensor) -> Tensor:
+        """(N, K) targets that sum to one; an ensemble that has seen nothing yet is the given label."""
         rows = self.table.whole()
-        return rows / rows.sum(1, keepdim=True).clamp(min=1e-12)
+        mass = rows.sum(1, keepdim=True)
+        return torch.where(mass > 0, rows / mass.clamp(min=1e-12), F.one_hot(given, self.num_classes).to(rows))
 
     def given_share(self) -> Tensor:
-        """(N,) alpha^n: the weight that the given label still has in a target blended n times; an ensemble never has it."""
+        """(N,) alpha^n: the weight that the given label still has in a target blended n times; an ensemble has all or none."""
         if self.strategy == "temporal_ensembling":
-            return torch.zeros(self.table.num_samples, device=self.table.rows.device)
+            return self.table.apply_rows(lambda rows: (rows.sum(1) == 0).to(rows))
         return self.momentum ** self.blends.whole()
 
     def warnings(self) -> list[str]:
@@ -180,11 +182,11 @@ class TargetEstimation(nn.Module):
         if self.strategy != "car" or (updates and self.momentum**updates <= 0.5):
             return []
         start = max(1, round(PUBLISHED_START_SHARE * self.epochs))
-        possible = sum(epoch >= start and epoch % self.period == 0 for epoch in range(1, self.epochs + 1))
-        advice = f"correction_start={start}"
-        if not possible:
-            advice = f"at least {self.period * 7} epochs, or a learning rate without restarts"
-        elif self.momentum**possible > 0.5:
+        period = self.period if self.period <= self.epochs else 1
+        possible = sum(epoch >= start and epoch % period == 0 for epoch in range(1, self.epochs + 1))
+        advice = "" if period == self.period else "a learning rate without restarts and "
+        advice += f"correction_start={start}"
+        if self.momentum**possible > 0.5:
             advice += f" and momentum={math.floor(100 * 0.5 ** (1 / possible)) / 100:.2f}"
         return [
             f"these settings can never correct a label: {updates} target update(s) in {self.epochs} epochs "
@@ -222,12 +224,12 @@ class CAR(Method):
         *,
         penalty_weight: PositiveFloat | None = None,
         reverse_weight: NonNegativeFloat = 0.0,
-        log_zero: float = LOG_ZERO,
+        log_zero: NegativeFloat = LOG_ZERO,
         targets: TargetStrategy = "car",
         confidence: Confidence = "indicator",
         correction_start: PositiveInt | None = None,
-        momentum: NonNegativeFloat = 0.9,
-        threshold: NonNegativeFloat = 0.0,
+        momentum: Momentum = 0.9,
+        threshold: Annotated[float, Field(ge=0, le=1)] = 0.0,
         indicator_layers: PositiveInt = 1,
     ) -> None:
         super().__init__(task)

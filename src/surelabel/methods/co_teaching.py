@@ -23,6 +23,8 @@ from surelabel.losses import cross_entropy
 from surelabel.selection import low_component_probability, smallest
 
 PUBLISHED_RAMP_SHARE = 10 / 200
+ROUNDING = 1e-3
+"""Of a sample: the rate is a float32 buffer, and 0.8 x 10 samples must be 8 and not 7."""
 
 
 def forget_share(epoch: int, ramp: int, rate: float) -> float:
@@ -35,7 +37,8 @@ class CoTeaching(Method):
 
     Options:
         forget_rate: the share of wrong labels, if you know it; default is estimated from the losses after the warm-up
-        ramp: T_k, epochs over which forgetting grows, and length of the warm-up; default the published share, 10/200
+        ramp: T_k, epochs over which forgetting grows, and the length of the warm-up before an estimate, which is at least 5;
+          default the published share, 10/200
     """
 
     paper = "Han et al.: Co-teaching: Robust Training of Deep Neural Networks with Extremely Noisy Labels, NeurIPS"
@@ -55,7 +58,7 @@ class CoTeaching(Method):
         self.first = task.network()
         self.second = task.network()
         self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
-        self.warm_up = self.ramp if forget_rate is None else 0
+        self.warm_up = 0 if forget_rate is not None else max(self.ramp, task.warm_up(PUBLISHED_RAMP_SHARE))
         self.register_buffer("rate", torch.tensor(torch.nan if forget_rate is None else forget_rate))
 
     def stages(self) -> list[Stage]:
@@ -77,7 +80,7 @@ class CoTeaching(Method):
         forget = 0.0
         if clock.epoch > self.warm_up:
             forget = forget_share(clock.epoch - self.warm_up, self.ramp, float(self.rate))
-        keep = max(1, int((1 - forget) * float(total(batch.weight.sum()))))
+        keep = max(1, int((1 - forget) * float(total(batch.weight.sum())) + ROUNDING))
         by_first, by_second = (self.easiest(loss, batch, keep) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))

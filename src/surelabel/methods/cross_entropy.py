@@ -1,12 +1,12 @@
 """Cross entropy, the baseline: L = -log p at the given label, or at a target that is estimated as in CAR's last table."""
 
 import torch
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic import PositiveInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
 from surelabel.losses import cross_entropy
-from surelabel.methods.car import PUBLISHED_START_SHARE, TargetEstimation, TargetStrategy
+from surelabel.methods.car import PUBLISHED_START_SHARE, Momentum, TargetEstimation, TargetStrategy
 
 
 class CrossEntropy(Method):
@@ -28,7 +28,7 @@ class CrossEntropy(Method):
         *,
         targets: TargetStrategy = "none",
         correction_start: PositiveInt | None = None,
-        momentum: NonNegativeFloat = 0.9,
+        momentum: Momentum = 0.9,
     ) -> None:
         super().__init__(task)
         self.network = task.network()

@@ -41,7 +41,7 @@ class DivideMix(Method):
     """Two networks, a mixture on the losses, and MixMatch on the split.
 
     Options:
-        warm_up: epochs of cross entropy before the first split; default the published share, 10/300
+        warm_up: epochs of cross entropy before the first split; default the published share, 10/300, and at least 5
         clean_threshold: labels with a clean probability above it are kept
         temperature: T of the sharpening
         mixup_alpha: alpha of the Beta distribution
@@ -71,7 +71,7 @@ class DivideMix(Method):
         super().__init__(task)
         self.first = task.network()
         self.second = task.network()
-        self.warm_up = task.share(10 / 300) if warm_up is None else warm_up
+        self.warm_up = task.warm_up(10 / 300) if warm_up is None else warm_up
         self.unlabelled_ramp = task.share(16 / 300) if unlabelled_ramp is None else unlabelled_ramp
         self.clean_threshold, self.temperature, self.mixup_alpha = clean_threshold, temperature, mixup_alpha
         self.unlabelled_weight, self.confidence_penalty = unlabelled_weight, confidence_penalty

@@ -35,7 +35,7 @@ def forward_loss(logits: Tensor, label: Tensor, transition: Tensor) -> Tensor:
 def estimate_transition(probability: Tensor, outlier_share: float = OUTLIER_SHARE) -> Tensor:
     """(K, K) rows of the (N, K) predictions at one anchor per class: the likeliest sample below the outliers."""
     num_samples, num_classes = probability.shape
-    skip = min(int(outlier_share / num_classes * num_samples), num_samples - 1)
+    skip = min(int(round(outlier_share * num_samples / num_classes, 6)), num_samples - 1)
     anchors = probability.sort(dim=0, descending=True, stable=True).indices[skip]
     rows = probability[anchors]
     return rows / rows.sum(1, keepdim=True)

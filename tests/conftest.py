@@ -1,0 +1,78 @@
+"""Small data and runs that many tests share."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+TINY = {
+    "model": {"name": "mlp", "options": {"widths": [16], "norm": "none"}},
+    "train": {"epochs": 4, "batch_size": 16, "threads": 1, "device": "cpu"},
+    "optimiser": {"rate": 0.05},
+}
+"""Settings under which every method trains in a fraction of a second."""
+
+
+def write_blobs(path: Path, num_samples: int = 75, num_classes: int = 3, seed: int = 0) -> Path:
+    """Gaussian blobs in six dimensions, as an .npz with a test part; 75 rows leave a last batch of 11."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(num_classes, 6)) * 3
+    parts = {}
+    for suffix, size in (("", num_samples), ("_test", 30)):
+        y = rng.integers(0, num_classes, size)
+        parts |= {f"x{suffix}": (centres[y] + rng.normal(size=(size, 6))).astype(np.float32), f"y{suffix}": y}
+    np.savez(path, **parts)
+    return path
+
+
+@pytest.fixture(scope="session")
+def make_blobs():
+    """The function that writes the blobs."""
+    return write_blobs
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> Path:
+    """An .npz of 75 easy rows in 3 classes."""
+    return write_blobs(tmp_path / "blobs.npz")
+
+
+def settings_for(method: str, source: Path, **changes: object) -> dict:
+    """A whole tiny configuration, with `changes` by dotted name."""
+    content = json.loads(json.dumps({**TINY, "data": {"source": str(source)}, "method": {"name": method}}))
+    content["noise"] = {"kind": "symmetric", "rate": 0.3}
+    for name, value in changes.items():
+        *path, last = name.split("__")
+        place = content
+        for key in path:
+            place = place.setdefault(key, {})
+        place[last] = value
+    return content
+
+
+@pytest.fixture
+def tiny(blobs: Path):
+    """`tiny("car", train__epochs=2)`: a configuration on the blobs."""
+    return lambda method, **changes: settings_for(method, blobs, **changes)
+
+
+TIMING = ("seconds", "samples_per_second")
+
+
+def outcome(run_dir) -> dict:
+    """Everything a run says, without how long it took: equal for runs that are the same."""
+    from safetensors.numpy import load_file
+
+    rows = [{k: v for k, v in row.items() if k not in TIMING} for row in run_dir.metrics()]
+    return {
+        "metrics": rows,
+        "samples": run_dir.samples().to_pylist(),
+        "weights": {name: value.tobytes() for name, value in load_file(run_dir.weights_file).items()},
+    }
+
+
+@pytest.fixture(name="outcome")
+def outcome_fixture():
+    """What a run says, for comparing runs bit by bit."""
+    return outcome

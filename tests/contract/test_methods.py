@@ -1,0 +1,141 @@
+"""What every method must do, whoever wrote it: new files in methods/ are tested here without editing anything."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import surelabel
+from surelabel import methods
+from surelabel.api import Interrupted, fit, resume
+from surelabel.config import validated
+from surelabel.core.method import options_of
+
+ALL = methods.names()
+
+
+class StopEvery:
+    """Asks to stop after every `count` steps."""
+
+    def __init__(self, count: int) -> None:
+        self.steps = itertools.count(1)
+        self.count = count
+
+    def __call__(self) -> bool:
+        return next(self.steps) % self.count == 0
+
+
+def run_in_pieces(config: dict, out, steps: int):
+    """Train, interrupted again and again, each time going on in a new engine."""
+    pieces = 1
+    try:
+        return fit(config, out, interrupt=StopEvery(steps)), pieces
+    except Interrupted:
+        pass
+    while True:
+        pieces += 1
+        try:
+            return resume(out, interrupt=StopEvery(steps)), pieces
+        except Interrupted:
+            assert pieces < 200
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_trains_and_leaves_a_whole_run(name, tiny, tmp_path):
+    run = fit(tiny(name), tmp_path / "run")
+    rows = run.metrics()
+    assert sum(1 for _ in rows) == 4
+    for row in rows:
+        assert np.isfinite([row["loss"], *row["terms"].values()]).all()
+        assert row["loss"] == pytest.approx(sum(row["terms"].values()))
+        assert 0 <= row["tests"]["test"]["top1"] <= 1
+    samples = run.samples()
+    probability = np.stack(samples["probability"].to_pylist())
+    target = np.stack(samples["target"].to_pylist())
+    np.testing.assert_allclose(probability.sum(1), 1, atol=1e-5)
+    np.testing.assert_allclose(target.sum(1), 1, atol=1e-5)
+    quality = samples["quality"].to_numpy()
+    assert len(quality) == 75
+    assert ((quality >= 0) & (quality <= 1)).all()
+    assert len(set(np.round(quality, 6))) > 10, "a verdict that hardly distinguishes labels"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_learns_more_than_chance(name, tiny, tmp_path):
+    run = fit(tiny(name, train__epochs=24, noise__rate=0.1), tmp_path / "run")
+    assert run.metrics()[-1]["tests"]["test"]["top1"] > 0.6
+    assert surelabel.audit(run).measures()["quality_auroc"] > 0.6
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_model_predicts_after_loading(name, tiny, blobs, tmp_path):
+    run = fit(tiny(name), tmp_path / "run")
+    model = surelabel.load(run.path)
+    with np.load(blobs) as data:
+        probability = model.predict_proba(data["x_test"])
+        right = (model.predict(data["x_test"]) == data["y_test"].astype(str)).mean()
+    np.testing.assert_allclose(probability.sum(1), 1, atol=1e-5)
+    assert right == pytest.approx(run.metrics()[-1]["tests"]["test"]["top1"])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_never_sees_a_clean_label(name, tiny, blobs, tmp_path, outcome):
+    """The same given labels, with and without knowledge of the clean ones, give the same run bit by bit."""
+    config = tiny(name)
+    known = fit(config, tmp_path / "known")
+    labels = known.labels()
+    assert (labels["given"].to_numpy() != labels["clean"].to_numpy()).any()
+    with np.load(blobs) as data:
+        np.savez(tmp_path / "given.npz", **{**data, "y": labels["given"].to_numpy()})
+    blind = fit({**config, "noise": None, "data": {"source": str(tmp_path / "given.npz")}}, tmp_path / "blind")
+    assert blind.labels()["clean"].null_count == 75
+    one, other = outcome(known), outcome(blind)
+    assert one["weights"] == other["weights"]
+    assert one["samples"] == other["samples"]
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("steps", [5, 3], ids=["after every epoch", "in mid-epoch"])
+def test_interrupted_and_resumed_is_bit_equal(name, steps, tiny, tmp_path, outcome):
+    config = tiny(name, data__validation_fraction=0.1, train__gradient_share=True)
+    whole = fit(config, tmp_path / "whole")
+    pieces, count = run_in_pieces(config, tmp_path / "pieces", steps)
+    assert count > 3
+    assert outcome(pieces) == outcome(whole)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_crash_after_an_epoch_resumes_bit_equal(name, tiny, tmp_path, outcome, monkeypatch):
+    """A process that dies without a word goes on from the state saved at the end of an epoch."""
+    from surelabel.engine import fit as engine
+    from surelabel.progress import Silent
+
+    class Dies(Silent):
+        def step(self, epoch, batch, num_batches, loss):
+            if (epoch, batch) == (3, 2):
+                raise MemoryError("the process dies")
+
+    monkeypatch.setattr(engine, "SAVE_EVERY", 0.0)
+    config = tiny(name)
+    with pytest.raises(MemoryError):
+        fit(config, tmp_path / "crashed", progress=Dies())
+    assert outcome(resume(tmp_path / "crashed")) == outcome(fit(config, tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_same_seed_same_run_and_other_seed_another(name, tiny, tmp_path, outcome):
+    runs = [fit(tiny(name, train__epochs=2, train__seed=seed), tmp_path / str(i)) for i, seed in enumerate((1, 1, 2))]
+    first, again, other = map(outcome, runs)
+    assert first == again
+    assert first["weights"] != other["weights"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_configuration_round_trip(name, tiny, tmp_path):
+    defaults = {key: parameter.default for key, parameter in options_of(methods.find(name)).items()}
+    config = validated(tiny(name, method__options=defaults, train__epochs=1))
+    run = fit(config, tmp_path / "run")
+    assert run.config() == config
+    assert validated(json.loads(config.model_dump_json())) == config
+    assert methods.checked_options(name, json.loads(json.dumps(defaults))) == defaults

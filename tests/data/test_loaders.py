@@ -1,0 +1,224 @@
+"""Batches: every row once, on one rank, in an order that seed and place decide."""
+
+from itertools import islice
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from surelabel.core import View
+from surelabel.data import loaders
+from surelabel.data.examples import Examples
+from surelabel.data.loaders import Loader, batch_bounds, own_part
+from surelabel.data.transforms import Augment
+
+
+def examples(num_rows: int) -> Examples:
+    x = torch.arange(num_rows, dtype=torch.float32)[:, None].repeat(1, 2)
+    return Examples(x, torch.arange(num_rows) % 3, np.arange(num_rows).astype(str))
+
+
+def walk(loader: Loader, views: dict[str, View] | None = None, place: str = "train/1/0", start: int = 0):
+    return list(loader.passes(views or {"batch": View()}, place, start))
+
+
+def indices(steps, name: str = "batch") -> list[list[int]]:
+    return [step[name].index.tolist() for step in steps]
+
+
+def flat(lists: list[list[int]]) -> list[int]:
+    return [i for part in lists for i in part]
+
+
+class TestBounds:
+    @pytest.mark.parametrize(
+        ("num_rows", "batch_size", "expected"),
+        [
+            (6, 2, [(0, 2), (2, 4), (4, 6)]),
+            (6, 4, [(0, 4), (4, 6)]),
+            (5, 2, [(0, 2), (2, 5)]),
+            (3, 2, [(0, 3)]),
+            (3, 64, [(0, 3)]),
+            (2, 2, [(0, 2)]),
+            (1, 2, [(0, 1)]),
+        ],
+    )
+    def test_by_hand(self, num_rows, batch_size, expected):
+        assert batch_bounds(num_rows, batch_size) == expected
+
+    @given(num_rows=st.integers(2, 300), batch_size=st.integers(2, 100))
+    def test_cover_all_rows_in_batches_of_at_least_two(self, num_rows, batch_size):
+        bounds = batch_bounds(num_rows, batch_size)
+        assert flat([list(range(*b)) for b in bounds]) == list(range(num_rows))
+        sizes = [end - begin for begin, end in bounds]
+        assert min(sizes) >= 2
+        assert max(sizes) <= batch_size + 1
+        assert sizes[:-1] == [batch_size] * (len(sizes) - 1)
+
+
+class TestPasses:
+    @pytest.mark.parametrize(("num_rows", "batch_size"), [(10, 3), (10, 64), (10, 2), (9, 4), (3, 2)])
+    def test_every_row_exactly_once(self, num_rows, batch_size):
+        steps = indices(walk(Loader(examples(num_rows), batch_size)))
+        assert sorted(flat(steps)) == list(range(num_rows))
+        assert len(steps[0]) >= min(batch_size, num_rows)
+
+    def test_rows_come_with_their_input_label_and_weight(self):
+        for step in walk(Loader(examples(10), 4)):
+            batch = step["batch"]
+            assert batch.x[:, 0].tolist() == batch.index.tolist()
+            assert batch.label.tolist() == (batch.index % 3).tolist()
+            assert batch.weight.tolist() == [1] * len(batch.index)
+
+    def test_a_view_of_some_rows(self):
+        view = View(torch.tensor([7, 1, 4, 5]))
+        assert sorted(flat(indices(walk(Loader(examples(10), 2), {"batch": view})))) == [1, 4, 5, 7]
+
+    def test_a_view_has_its_own_batch_size(self):
+        steps = indices(walk(Loader(examples(10), 2), {"batch": View(batch_size=5)}))
+        assert [len(step) for step in steps] == [5, 5]
+
+    def test_order_depends_on_seed_and_place_alone(self):
+        def order(seed=0, place="train/1/0", batch_size=4):
+            return flat(indices(walk(Loader(examples(20), batch_size, seed), place=place)))
+
+        torch.manual_seed(1)
+        first = order()
+        torch.manual_seed(2)
+        assert order() == first
+        assert order(batch_size=7) == first
+        assert order(seed=1) != first
+        assert order(place="train/2/0") != first
+        assert order(place="train/1/1") != first
+        assert first != list(range(20))
+
+    def test_the_first_view_sets_the_length_and_the_others_cycle(self):
+        views = {"labelled": View(torch.arange(20)), "unlabelled": View(torch.arange(20, 26))}
+        steps = walk(Loader(examples(26), 2), views)
+        assert len(steps) == 10
+        labelled, unlabelled = flat(indices(steps, "labelled")), flat(indices(steps, "unlabelled"))
+        assert sorted(labelled) == list(range(20))
+        rounds = [unlabelled[n : n + 6] for n in (0, 6, 12)]
+        assert all(sorted(each) == list(range(20, 26)) for each in rounds)
+        assert rounds[0] != rounds[1]
+        assert rounds[1] != rounds[2]
+
+    def test_a_longer_second_view_is_cut(self):
+        views = {"first": View(torch.arange(4)), "second": View(torch.arange(4, 20))}
+        steps = walk(Loader(examples(20), 2), views)
+        assert len(steps) == 2
+        assert len(set(flat(indices(steps, "second")))) == 4
+
+    @pytest.mark.parametrize("start", range(11))
+    def test_starting_later_is_what_a_full_walk_gives_from_there(self, start):
+        x = torch.randint(0, 256, (26, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+        rows = Examples(x, torch.zeros(26, dtype=torch.long), np.arange(26).astype(str))
+        loader = Loader(rows, 2, seed=3, augment=Augment(2, True, 3))
+        views = {"labelled": View(torch.arange(20), copies=2), "unlabelled": View(torch.arange(20, 26))}
+        full, part = walk(loader, views), walk(loader, views, start=start)
+        assert len(part) == 10 - start
+        for expected, step in zip(full[start:], part, strict=True):
+            for name in views:
+                assert torch.equal(step[name].index, expected[name].index)
+                assert all(map(torch.equal, step[name].views, expected[name].views))
+
+    def test_passes_are_made_as_they_are_asked_for(self):
+        assert len(list(islice(Loader(examples(100), 2).passes({"batch": View()}, "p"), 3))) == 3
+
+
+class TestAugmentation:
+    X = torch.randint(0, 256, (6, 1, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+    @pytest.fixture
+    def loader(self):
+        rows = Examples(self.X, torch.zeros(6, dtype=torch.long), np.arange(6).astype(str))
+        return Loader(rows, 6, augment=Augment(4, True, 0))
+
+    def test_copies_differ(self, loader):
+        ((step,), (plain,)) = walk(loader, {"batch": View(copies=2)}), walk(loader, {"batch": View(augment=False)})
+        first, second = step["batch"].views
+        assert not torch.equal(first, second)
+        assert not torch.equal(first, plain["batch"].x)
+
+    def test_epochs_differ_and_a_restart_does_not(self, loader):
+        def seen(place):
+            (step,) = walk(loader, place=place)
+            return step["batch"].x[step["batch"].index.argsort()]
+
+        assert torch.equal(seen("train/1/0"), seen("train/1/0"))
+        assert not torch.equal(seen("train/1/0"), seen("train/2/0"))
+
+    def test_a_view_may_do_without(self, loader):
+        (step,) = walk(loader, {"batch": View(augment=False)})
+        assert torch.equal(step["batch"].x, self.X[step["batch"].index])
+
+
+class TestCollect:
+    @pytest.mark.parametrize("num_rows", [3, 512, 513, 1100])
+    def test_in_order(self, num_rows):
+        collected = Loader(examples(num_rows), 4).collect(lambda batch: batch.x[:, 0], View())
+        assert collected.tolist() == list(range(num_rows))
+
+    def test_of_a_view_in_the_views_order(self):
+        view = View(torch.tensor([7, 1, 4]))
+        collected = Loader(examples(10), 2).collect(lambda batch: torch.stack([batch.index, batch.label], 1), view)
+        assert collected.tolist() == [[7, 1], [1, 1], [4, 1]]
+
+    def test_of_nothing(self):
+        assert (
+            len(Loader(examples(10), 2).collect(lambda batch: batch.x, View(torch.tensor([], dtype=torch.long)))) == 0
+        )
+
+
+@pytest.fixture
+def ranks(monkeypatch):
+    """`function()` as it is on each of `world` processes."""
+
+    def each(world, function):
+        monkeypatch.setattr(loaders, "world_size", lambda: world)
+        results = []
+        for number in range(world):
+            monkeypatch.setattr(loaders, "rank", lambda number=number: number)
+            results.append(function())
+        return results
+
+    return each
+
+
+class TestRanks:
+    @pytest.mark.parametrize("world", [2, 3])
+    @pytest.mark.parametrize("num_rows", range(1, 14))
+    def test_every_row_is_on_one_rank_and_all_have_equally_many(self, ranks, world, num_rows):
+        parts = ranks(world, lambda: own_part(torch.arange(num_rows)).tolist())
+        assert len({len(part) for part in parts}) == 1
+        assert len(parts[0]) >= 2
+        # In rank order, with the padding last: what `collect` cuts off.
+        assert flat(parts)[:num_rows] == list(range(num_rows))
+        assert set(flat(parts)[num_rows:]) <= {-1}
+
+    def test_one_process_has_it_all(self):
+        assert own_part(torch.arange(5)).tolist() == [0, 1, 2, 3, 4]
+        assert own_part(torch.arange(1)).tolist() == [0]
+
+    @pytest.mark.parametrize("world", [2, 3])
+    def test_ranks_walk_the_global_batches_of_one_process(self, ranks, world):
+        loader = Loader(examples(23), 5)
+        alone = indices(walk(loader))
+        together = ranks(world, lambda: walk(loader))
+        for number, expected in enumerate(alone):
+            batches = [steps[number]["batch"] for steps in together]
+            assert flat([b.index[b.weight > 0].tolist() for b in batches]) == expected
+            assert len({b.num_rows for b in batches}) == 1
+            for b in batches:
+                assert torch.equal(b.weight, (b.index >= 0).float())
+                assert len(b.x) == len(b.label) == b.num_rows
+
+    def test_padding_shows_some_real_row(self, ranks):
+        batches = ranks(2, lambda: Loader(examples(3), 3).batch(own_part(torch.arange(3)), View()))
+        padding = batches[1]
+        assert padding.index.tolist() == [2, -1]
+        assert padding.weight.tolist() == [1, 0]
+        assert padding.x[1].tolist() == [0, 0]
+        assert padding.label[1] == 0

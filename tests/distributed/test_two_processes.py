@@ -1,0 +1,126 @@
+"""Two gloo processes against one: the same loss trace, the same per-sample state, checkpoints that cross over."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from surelabel import methods
+from surelabel.api import Interrupted, fit, resume
+from surelabel.runs import RunDir
+
+pytestmark = pytest.mark.training
+
+ALL = methods.names()
+WORKER = Path(__file__).with_name("worker.py")
+NOT_COMPARED = ("seconds", "samples_per_second", "epoch", "stage_epoch", "stage")
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def on_two_processes(jobs: list[dict], folder: Path) -> None:
+    """Run jobs under torchrun."""
+    file = folder / "jobs.json"
+    file.write_text(json.dumps(jobs))
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}", str(WORKER), str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def config_for(name: str, **train: object) -> dict:
+    """75 rows in batches of 15: a global batch does not divide by two, so padding happens in every step."""
+    return {
+        "data": {"source": "blobs.npz", "validation_fraction": 0.1},
+        "noise": {"kind": "symmetric", "rate": 0.3},
+        "method": {"name": name},
+        "model": {"name": "mlp", "options": {"widths": [16], "norm": "none"}},
+        "train": {"epochs": 4, "batch_size": 15, "threads": 1, "device": "cpu", **train},
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, make_blobs):
+    """All two-process jobs, run once: starting two processes costs more than the jobs."""
+    folder = tmp_path_factory.mktemp("two")
+    make_blobs(folder / "blobs.npz")
+    jobs = []
+    for name in ALL:
+        jobs.append({"do": "fit", "out": str(folder / f"{name}-two"), "config": located(config_for(name), folder)})
+    sharded = located(config_for("car", replicate_below=0), folder)
+    jobs.append({"do": "fit", "out": str(folder / "car-sharded"), "config": sharded})
+    jobs.append({"do": "fit", "out": str(folder / "car-two-stopped"), "config": sharded, "stop_after": 7})
+    try:
+        fit(located(config_for("car"), folder), folder / "car-one-stopped", interrupt=iter([False] * 6 + [True]).__next__)
+    except Interrupted:
+        jobs.append({"do": "resume", "out": str(folder / "car-one-stopped")})
+    on_two_processes(jobs, folder)
+    return folder
+
+
+def located(config: dict, folder: Path) -> dict:
+    """The configuration with the data's real path."""
+    return {**config, "data": {**config["data"], "source": str(folder / config["data"]["source"])}}
+
+
+@pytest.fixture(scope="module")
+def alone(folder):
+    """One process's run of a method, trained when first asked for."""
+    made: dict[str, RunDir] = {}
+
+    def run(name: str) -> RunDir:
+        if name not in made:
+            made[name] = fit(located(config_for(name), folder), folder / f"{name}-one")
+        return made[name]
+
+    return run
+
+
+def assert_same(one: RunDir, two: RunDir) -> None:
+    """The same metrics and the same verdicts, up to the order of summation."""
+    assert len(one.metrics()) == len(two.metrics())
+    for a, b in zip(one.metrics(), two.metrics(), strict=True):
+        compare(a, b, f"epoch {a['epoch']}")
+    first, second = one.samples(), two.samples()
+    for column in first.column_names:
+        a, b = first[column].to_pylist(), second[column].to_pylist()
+        if isinstance(a[0], str):
+            assert a == b
+        else:
+            np.testing.assert_allclose(np.array(a, float), np.array(b, float), atol=2e-5, err_msg=column)
+
+
+def compare(a: object, b: object, where: str) -> None:
+    """Equal structure, numbers to 1e-5."""
+    if isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a.keys() - set(NOT_COMPARED):
+            compare(a[key], b[key], f"{where} {key}")
+    else:
+        np.testing.assert_allclose(a, b, atol=1e-5, err_msg=where)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_same_trace_and_state_as_one_process(name, folder, alone):
+    assert_same(alone(name), RunDir.open(folder / f"{name}-two"))
+
+
+def test_rows_divided_among_processes_give_the_same(folder, alone):
+    assert_same(alone("car"), RunDir.open(folder / "car-sharded"))
+
+
+def test_state_of_two_processes_resumes_on_one(folder, alone):
+    assert not RunDir.open(folder / "car-two-stopped").is_done
+    assert_same(alone("car"), resume(folder / "car-two-stopped"))
+
+
+def test_state_of_one_process_resumes_on_two(folder, alone):
+    assert_same(alone("car"), RunDir.open(folder / "car-one-stopped"))

@@ -1,0 +1,346 @@
+"""The loop: stages, what it measures, and how it stops."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from surelabel import build
+from surelabel.api import Interrupted, fit, resume
+from surelabel.config import OptimiserConfig, validated
+from surelabel.core import EMA, Method, Pass, Stage, Step, View
+from surelabel.engine import distributed
+from surelabel.engine import fit as engine_module
+from surelabel.engine.fit import Engine, Setup
+from surelabel.errors import NotFiniteError, RunError
+from surelabel.losses import cross_entropy
+from surelabel.progress import Silent
+from surelabel.runs import RunDir
+
+
+class Listens(Silent):
+    """Remembers what it is told."""
+
+    def __init__(self):
+        self.rows, self.warnings, self.steps = [], [], []
+
+    def step(self, epoch, batch, num_batches, loss):
+        self.steps.append((epoch, batch, num_batches))
+
+    def epoch(self, row):
+        self.rows.append(row)
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+
+class Plain(Method):
+    """Cross entropy of two networks with an average of the first, for trying stages."""
+
+    def __init__(self, task):
+        super().__init__(task)
+        self.first, self.second = task.network(), task.network()
+        self.average = EMA(self.first, 0.5)
+        self.log = []
+
+    def predict(self, x):
+        return self.first(x).logits.softmax(1)
+
+    def both(self, batch, clock, **others):
+        terms = {n: batch.mean(cross_entropy(getattr(self, n)(batch.x).logits, batch.label)) for n in ("first", "second")}
+        return Step(terms)
+
+    def only_second(self, batch, clock, **others):
+        self.log.append((clock.epoch, clock.step, clock.steps, len(batch.index), {k: len(v.index) for k, v in others.items()}))
+        return Step({"second": batch.mean(cross_entropy(self.second(batch.x).logits, batch.label))})
+
+
+@pytest.fixture
+def make_engine(tiny, tmp_path):
+    """`make_engine(MethodClass, **changes)`: an engine on the blobs."""
+
+    def make(method, progress=None, **changes):
+        config = validated(tiny("cross_entropy", **changes))
+        corpus, _ = build.corpus(config.data, config.noise, config.train.seed)
+        scale = build.normalisation(corpus.train.x)
+
+        def make_method(seed):
+            task = build.task(config, corpus.train.label, corpus.num_classes, (6,), seed, scale)
+            return method(task)
+
+        fabric = distributed.start(config.train)
+        loader = build.loader(config.train, corpus.train, fabric.device)
+        run_dir = RunDir(tmp_path / "run")
+        run_dir.path.mkdir(exist_ok=True)
+        return Engine(Setup(config, corpus, make_method, loader, run_dir, fabric, progress or Silent()))
+
+    return make
+
+
+def weights(network):
+    return torch.cat([p.detach().flatten().clone() for p in network.parameters()])
+
+
+def test_a_network_that_a_pass_does_not_train_stays_as_it_is(make_engine):
+    class OneOnly(Plain):
+        def stages(self):
+            return [Stage("train", 2, self.only_second)]
+
+    engine = make_engine(OneOnly)
+    before, averaged = weights(engine.method.first), weights(engine.method.average.network)
+    second = weights(engine.method.second)
+    engine.run()
+    assert torch.equal(weights(engine.method.first), before), "weight decay or momentum moved it"
+    assert torch.equal(weights(engine.method.average.network), averaged)
+    assert int(engine.method.average.updates) == 0
+    assert not torch.equal(weights(engine.method.second), second)
+
+
+def test_average_advances_once_per_step_of_its_network(make_engine):
+    class Both(Plain):
+        def stages(self):
+            return [Stage("train", 2, self.both)]
+
+    engine = make_engine(Both)
+    engine.run()
+    assert int(engine.method.average.updates) == 2 * 5
+
+
+def test_reset_initial_and_new(make_engine):
+    seen = {}
+
+    class Resets(Plain):
+        def remember(self, name):
+            return lambda run: seen.setdefault(name, weights(self.first))
+
+        def stages(self):
+            idle = OptimiserConfig(rate=1e-12, weight_decay=0)
+            return [
+                Stage("one", 1, self.both, then=self.remember("one")),
+                Stage("two", 1, self.both, reset="initial", optimiser=idle, then=self.remember("two")),
+                Stage("three", 1, self.both, reset="new", optimiser=idle, then=self.remember("three")),
+            ]
+
+    engine = make_engine(Resets)
+    initial = weights(engine.method.first)
+    engine.run()
+    assert not torch.allclose(seen["one"], initial)
+    torch.testing.assert_close(seen["two"], initial)
+    assert not torch.allclose(seen["three"], initial, atol=0.05)
+    assert engine.position.finished == ["one", "two", "three"]
+
+
+def test_stage_stops_early_when_it_says_so(make_engine):
+    class Stops(Plain):
+        def stages(self):
+            return [Stage("train", 9, self.both, stop=lambda run: len(run.history) >= 3), Stage("more", 1, self.both)]
+
+    engine = make_engine(Stops)
+    engine.run()
+    assert [row["stage"] for row in engine.history] == ["train"] * 3 + ["more"]
+    assert [row["epoch"] for row in engine.history] == [1, 2, 3, 4]
+
+
+def test_keep_best_ends_with_the_best_epoch(make_engine):
+    """With a rate that soon ruins the network, the kept epoch is the one with the lowest loss on the held-out rows."""
+
+    class Best(Plain):
+        def stages(self):
+            bad = OptimiserConfig(rate=3.0, schedule={"kind": "constant"})
+            view = View(torch.arange(0, 75, 5), augment=False)
+            return [Stage("train", 6, self.both, keep="best", validate_on=view, optimiser=bad)]
+
+    engine = make_engine(Best)
+    engine.run()
+    losses = [row["stage_validation_loss"] for row in engine.history]
+    view = View(torch.arange(0, 75, 5), augment=False)
+    now = engine.collect(lambda b: cross_entropy(engine.method.predict(b.x).log(), b.label), view).mean().item()
+    assert now == pytest.approx(min(losses), rel=1e-4)
+    assert losses[-1] > min(losses)
+
+
+def test_plan_walks_the_views_it_names(make_engine):
+    class Plans(Plain):
+        def plan(self, run):
+            assert run.clock.epoch == run.history[-1]["stage_epoch"] + 1 if run.history else 1
+            rows = torch.randperm(75, generator=run.rng)
+            views = {"kept": View(rows[:40]), "rest": View(rows[40:], batch_size=4)}
+            return [Pass(self.only_second, views)]
+
+        def stages(self):
+            return [Stage("train", 2, self.only_second, plan=self.plan)]
+
+    engine = make_engine(Plans)
+    engine.run()
+    assert engine.method.log == [(e, s, 3, (16, 16, 8)[s], {"rest": 4}) for e in (1, 2) for s in range(3)]
+
+
+def test_term_that_is_not_finite_stops_and_names_it(make_engine, tmp_path, monkeypatch):
+    monkeypatch.setattr(engine_module, "SAVE_EVERY", 0.0)
+
+    class Breaks(Plain):
+        def breaks(self, batch, clock, **others):
+            step = self.both(batch, clock)
+            poison = math.inf if (clock.epoch, clock.step) == (2, 1) else 1.0
+            return Step({"good": step.terms["first"], "bad": step.terms["second"] * poison})
+
+        def stages(self):
+            return [Stage("train", 4, self.breaks)]
+
+    engine = make_engine(Breaks)
+    with pytest.raises(NotFiniteError, match=r"loss term bad is not finite in epoch 2, batch 2, samples \w+") as error:
+        engine.run()
+    assert "good" not in str(error.value).split("is not finite")[0]
+    assert "last saved state is kept" in str(error.value)
+    assert torch.load(engine.setup.run_dir.state_file, weights_only=True)["position"]["epoch"] == 1
+    assert all(torch.isfinite(p).all() for p in engine.method.parameters())
+
+
+def test_clipping_is_per_network(make_engine):
+    norms = {}
+
+    class Clips(Plain):
+        def stages(self):
+            return [Stage("train", 1, self.large, optimiser=OptimiserConfig(clip=0.5))]
+
+        def large(self, batch, clock, **others):
+            terms = self.both(batch, clock).terms
+            return Step({"first": 100 * terms["first"], "second": 0.01 * terms["second"]})
+
+    engine = make_engine(Clips)
+    clip = engine._clip
+
+    def spy(limit):
+        clip(limit)
+        for name, network in engine.method.networks().items():
+            norms[name] = torch.stack([p.grad.norm() for p in network.parameters()]).norm().item()
+
+    engine._clip = spy
+    engine.run()
+    assert norms["first"] == pytest.approx(0.5, rel=1e-3)
+    assert norms["second"] < 0.1, "the small gradient must not be scaled with the large one"
+
+
+def test_metrics_of_an_epoch(tiny, tmp_path):
+    run = fit(tiny("car", data__validation_fraction=0.2, train__gradient_share=True), tmp_path / "run")
+    row = run.metrics()[-1]
+    assert set(row["terms"]) == {"cace", "penalty"}
+    assert row["tests"]["test"].keys() == {"top1"}, "top-5 of three classes says nothing"
+    assert 0 <= row["validation"]["top1"] <= 1
+    assert row["samples_per_second"] > 0
+    assert row["learning_rate"] < run.metrics()[0]["learning_rate"] == 0.05
+    assert sum(row["clean_labels"].values()) == pytest.approx(1)
+    assert set(row["false_labels"]) == {"correct", "memorised", "other"}
+    assert sum(row["false_labels"].values()) == pytest.approx(1)
+    assert row["gradient_share"]["clean"] + row["gradient_share"]["false"] == pytest.approx(1)
+    assert 0 <= row["correction_accuracy"] <= 1
+
+
+def test_correction_accuracy_is_of_all_training_rows(tiny, tmp_path):
+    """Before any correction targets are the given labels, so it is one minus the noise rate."""
+    run = fit(tiny("car", method__options={"correction_start": 4}), tmp_path / "run")
+    labels = run.labels()
+    share = (labels["given"].to_numpy() == labels["clean"].to_numpy()).mean()
+    assert [row["correction_accuracy"] for row in run.metrics()[:3]] == pytest.approx([share] * 3)
+
+
+def test_held_out_rows_get_a_marked_verdict_from_predictions(tiny, tmp_path):
+    run = fit(tiny("car", data__validation_fraction=0.2), tmp_path / "run")
+    samples, labels = run.samples().to_pylist(), run.labels().to_pylist()
+    assert [row["id"] for row in samples] == [row["id"] for row in labels]
+    held_out = [row for row in samples if row["split"] == "validation"]
+    assert len(held_out) == 15
+    assert len(samples) == 75
+    assert {row["verdict"] for row in held_out} == {"prediction"}
+    assert {row["verdict"] for row in samples if row["split"] == "train"} == {"training"}
+    assert all(row["quality"] == pytest.approx(row["given_probability"]) for row in held_out)
+    assert all(row["mean_margin"] is None for row in held_out)
+
+
+def test_run_directory_is_whole(tiny, tmp_path):
+    run = fit(tiny("car"), tmp_path / "run")
+    assert {p.name for p in run.path.iterdir()} == {
+        "config.json", "data.json", "done", "env.json", "labels.parquet", "lock", "metrics.jsonl", "model.safetensors",
+        "noise.json", "samples.parquet",
+    }  # fmt: skip
+    assert run.data()["schema"] == 1
+    assert {"torch", "python", "device", "processes", "threads"} <= json.loads((run.path / "env.json").read_text()).keys()
+    assert set(run.samples().column_names) >= {
+        "id", "prediction", "quality", "tau", "target", "suggested", "first_learned", "forgotten", "mean_margin",
+    }  # fmt: skip
+    manifest = json.loads((run.path / "noise.json").read_text())
+    labels = run.labels()
+    realised = (labels["given"].to_numpy() != labels["clean"].to_numpy()).mean()
+    assert manifest["realised_rate"] == pytest.approx(realised)
+
+
+def test_state_is_saved_at_epoch_ends_but_not_too_often(tiny, tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.setattr(Engine, "save", lambda self: saved.append(self.position.epoch))
+    fit(tiny("car"), tmp_path / "quick")
+    assert saved == [], "epochs of milliseconds are not worth a checkpoint each"
+    monkeypatch.setattr(engine_module, "SAVE_EVERY", 0.0)
+    fit(tiny("car"), tmp_path / "slow")
+    assert saved == [1, 2, 3, 4]
+
+
+def test_interrupting_says_nothing_is_lost(tiny, tmp_path):
+    stops = iter([False] * 7 + [True])
+    with pytest.raises(Interrupted):
+        fit(tiny("car"), tmp_path / "run", interrupt=lambda: next(stops))
+    run = RunDir.open(tmp_path / "run")
+    assert not run.is_done
+    with pytest.raises(RunError, match="surelabel resume"):
+        run.samples()
+    with pytest.raises(RunError, match="surelabel resume"):
+        fit(tiny("car"), tmp_path / "run")
+    assert resume(tmp_path / "run").is_done
+
+
+def test_changed_data_are_refused_on_resume(tiny, tmp_path, blobs):
+    stops = iter([False] * 3 + [True])
+    with pytest.raises(Interrupted):
+        fit(tiny("car"), tmp_path / "run", interrupt=lambda: next(stops))
+    with np.load(blobs) as data:
+        np.savez(blobs, **{**data, "x": data["x"] + 1})
+    with pytest.raises(RunError, match="data have changed"):
+        resume(tmp_path / "run")
+
+
+def test_still_at_chance_is_said_by_name(tiny, tmp_path):
+    listener = Listens()
+    options = {"penalty_weight": 1e-6}
+    fit(tiny("car", train__epochs=20, method__options=options, optimiser__rate=1e-9), tmp_path / "run", progress=listener)
+    assert any("still at chance" in text and "penalty_weight" in text for text in listener.warnings)
+    assert len([text for text in listener.warnings if "chance" in text]) == 1
+
+
+def test_settings_that_cannot_correct_are_said_before_training(tiny, tmp_path):
+    listener = Listens()
+    fit(tiny("car", method__options={"correction_start": 99}), tmp_path / "run", progress=listener)
+    assert any("never correct" in text and "correction_start=" in text for text in listener.warnings)
+
+
+def test_progress_hears_every_step_and_epoch(tiny, tmp_path):
+    listener = Listens()
+    fit(tiny("cross_entropy", train__epochs=2), tmp_path / "run", progress=listener)
+    assert listener.steps == [(e, b, 5) for e in (1, 2) for b in range(1, 6)]
+    assert [row["epoch"] for row in listener.rows] == [1, 2]
+
+
+def test_mixed_precision_trains_in_half_and_keeps_state_whole(tiny, tmp_path):
+    half = fit(tiny("car", train__precision="bf16-mixed", train__epochs=12), tmp_path / "half")
+    full = fit(tiny("car", train__epochs=12), tmp_path / "full")
+    losses = [[row["loss"] for row in run.metrics()] for run in (half, full)]
+    assert losses[0] != losses[1]
+    np.testing.assert_allclose(*losses, atol=0.05)
+    for column in ("quality", "tau"):
+        assert str(half.samples()[column].type) == "float"
+
+
+def test_batch_is_at_most_the_data(tiny, tmp_path):
+    listener = Listens()
+    fit(tiny("cross_entropy", train__batch_size=1000, train__epochs=1), tmp_path / "run", progress=listener)
+    assert listener.steps == [(1, 1, 1)]

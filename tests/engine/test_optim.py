@@ -1,0 +1,162 @@
+"""Schedules by hand, and an optimiser group per network."""
+
+import math
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from surelabel.config import Constant, Cosine, CosineRestarts, MultiStep, OneCycle, OptimiserConfig
+from surelabel.core import Clock
+from surelabel.engine.optim import make_optimiser, rate_at, set_rate
+
+
+def rate(schedule, epoch: int, epochs: int = 10, step: int = 0, steps: int = 4, top: float = 0.2) -> float:
+    return rate_at(OptimiserConfig(rate=top, schedule=schedule), Clock("train", epoch, epochs, step, steps, 0.0))
+
+
+class TestCosineRestarts:
+    def test_a_period_by_hand(self):
+        rates = [rate(CosineRestarts(period=4, min_rate=0.1), epoch) for epoch in (1, 2, 3, 4)]
+        expected = [0.1 + 0.1 * (1 + math.cos(math.pi * phase)) / 2 for phase in (0, 1 / 4, 2 / 4, 3 / 4)]
+        assert rates == pytest.approx(expected)
+        assert rates[0] == 0.2
+        assert rates[2] == pytest.approx(0.15)
+
+    def test_starts_again_after_each_period(self):
+        schedule = CosineRestarts(period=3, min_rate=0.0)
+        rates = [rate(schedule, epoch) for epoch in range(1, 10)]
+        assert rates[:3] == rates[3:6] == rates[6:]
+        assert rates[0] > rates[1] > rates[2] > 0
+
+    def test_changes_per_epoch_and_not_within(self):
+        schedule = CosineRestarts(period=5)
+        assert rate(schedule, 3, step=3) == rate(schedule, 3, step=0)
+
+    def test_a_period_of_one_is_constant(self):
+        assert {rate(CosineRestarts(period=1), epoch) for epoch in range(1, 6)} == {0.2}
+
+    def test_of_the_paper(self):
+        schedule = CosineRestarts()
+        assert (schedule.period, schedule.min_rate) == (10, 0.001)
+        assert rate(schedule, 11, 500, top=0.02) == 0.02
+        assert rate(schedule, 6, 500, top=0.02) == pytest.approx((0.02 + 0.001) / 2)
+        assert 0.001 < rate(schedule, 500, 500, top=0.02) < 0.002
+
+
+class TestCosine:
+    def test_by_hand(self):
+        assert rate(Cosine(), 1) == 0.2
+        assert rate(Cosine(), 6) == pytest.approx(0.1)
+        assert rate(Cosine(min_rate=0.1), 6) == pytest.approx(0.15)
+        assert rate(Cosine(), 3, step=2) == pytest.approx(0.1 * (1 + math.cos(math.pi * 0.25)))
+
+    def test_falls_with_every_step_towards_the_minimum(self):
+        rates = [rate(Cosine(min_rate=0.05), epoch, step=step) for epoch in range(1, 11) for step in range(4)]
+        assert all(b < a for a, b in pairwise(rates))
+        assert 0.05 < rates[-1] < 0.051
+
+    def test_spans_the_stage(self):
+        assert rate(Cosine(), 11, epochs=20) == pytest.approx(0.1)
+
+
+class TestMultiStep:
+    def test_milestones_in_epochs_are_the_last_before_a_drop(self):
+        schedule = MultiStep(milestones=(2, 4), factor=0.5)
+        assert [rate(schedule, epoch) for epoch in range(1, 7)] == pytest.approx([0.2, 0.2, 0.1, 0.1, 0.05, 0.05])
+
+    def test_milestones_below_one_are_shares(self):
+        schedule = MultiStep(milestones=(0.5, 0.75), factor=0.1)
+        assert [rate(schedule, epoch, 8) for epoch in (4, 5, 6, 7, 8)] == pytest.approx([0.2, 0.02, 0.02, 0.002, 0.002])
+
+    @pytest.mark.parametrize("share", [0.29, 0.55, 0.57, 0.58])
+    def test_a_share_that_is_a_whole_epoch_drops_after_it(self, share):
+        last = round(100 * share)
+        rates = [rate(MultiStep(milestones=(share,)), epoch, 100) for epoch in (last, last + 1)]
+        assert rates == pytest.approx([0.2, 0.02])
+
+    def test_order_does_not_matter(self):
+        assert rate(MultiStep(milestones=(4, 2)), 3) == pytest.approx(0.02)
+
+
+class TestOneCycle:
+    def test_by_hand(self):
+        schedule = OneCycle(warmup=0.2)
+        assert rate(schedule, 2) == pytest.approx(0.1)
+        assert rate(schedule, 2, step=2) == pytest.approx(0.15)
+        assert rate(schedule, 3) == pytest.approx(0.2)
+        assert rate(schedule, 7) == pytest.approx(0.1)
+
+    def test_rises_then_falls(self):
+        rates = [rate(OneCycle(), epoch, step=step) for epoch in range(1, 11) for step in range(4)]
+        top = rates.index(max(rates))
+        assert top == 10
+        assert max(rates) == 0.2
+        assert rates[: top + 1] == sorted(rates[: top + 1])
+        assert rates[top:] == sorted(rates[top:], reverse=True)
+        assert 0 < rates[0] < 0.001
+        assert 0 < rates[-1] < 0.001
+
+    def test_without_warm_up_is_a_cosine(self):
+        for epoch in (1, 4, 10):
+            assert rate(OneCycle(warmup=0), epoch) == pytest.approx(rate(Cosine(), epoch))
+
+
+def test_constant():
+    assert {rate(Constant(), epoch, step=step) for epoch in (1, 5, 10) for step in (0, 3)} == {0.2}
+
+
+@pytest.mark.parametrize(("schedule", "period"), [(CosineRestarts(period=7), 7), (Cosine(), 1), (Constant(), 1)])
+def test_rate_period(schedule, period):
+    assert OptimiserConfig(schedule=schedule).rate_period == period
+
+
+def networks() -> dict[str, nn.Module]:
+    frozen = nn.Linear(2, 2).requires_grad_(False)
+    return {"first": nn.Sequential(nn.Linear(2, 3), frozen), "second": nn.Linear(2, 3, bias=False)}
+
+
+class TestOptimiser:
+    def test_sgd_has_a_group_per_network(self):
+        made = networks()
+        optimiser = make_optimiser(OptimiserConfig(rate=0.3, momentum=0.8, weight_decay=0.01), made)
+        assert isinstance(optimiser, torch.optim.SGD)
+        first, second = optimiser.param_groups
+        assert (first["name"], second["name"]) == ("first", "second")
+        assert [id(p) for p in first["params"]] == [id(p) for p in made["first"][0].parameters()]
+        assert [id(p) for p in second["params"]] == [id(made["second"].weight)]
+        for group in (first, second):
+            assert (group["lr"], group["momentum"], group["weight_decay"], group["nesterov"]) == (0.3, 0.8, 0.01, False)
+
+    def test_adamw(self):
+        optimiser = make_optimiser(OptimiserConfig(name="adamw", rate=0.3, weight_decay=0.01), networks())
+        assert isinstance(optimiser, torch.optim.AdamW)
+        assert [(g["name"], g["lr"], g["weight_decay"]) for g in optimiser.param_groups] == [
+            ("first", 0.3, 0.01),
+            ("second", 0.3, 0.01),
+        ]
+
+    def test_an_sgd_step_by_hand(self):
+        layer = nn.Linear(1, 1, bias=False)
+        nn.init.constant_(layer.weight, 2.0)
+        optimiser = make_optimiser(OptimiserConfig(momentum=0.5, weight_decay=0.25), {"network": layer})
+        set_rate(optimiser, 0.1)
+        for expected in (2 - 0.1 * (1 + 0.25 * 2), 1.85 - 0.1 * (0.5 * 1.5 + 1 + 0.25 * 1.85)):
+            layer.weight.grad = torch.ones(1, 1)
+            optimiser.step()
+            assert layer.weight.item() == pytest.approx(expected)
+
+    def test_a_network_without_gradient_is_left_alone(self):
+        made = networks()
+        optimiser = make_optimiser(OptimiserConfig(), made)
+        before = made["second"].weight.clone()
+        made["first"][0](torch.ones(1, 2)).sum().backward()
+        optimiser.step()
+        assert torch.equal(made["second"].weight, before)
+        assert optimiser.state[made["second"].weight] == {}
+
+    def test_set_rate_is_for_all_groups(self):
+        optimiser = make_optimiser(OptimiserConfig(), networks())
+        set_rate(optimiser, 0.007)
+        assert [group["lr"] for group in optimiser.param_groups] == [0.007, 0.007]

@@ -1,0 +1,99 @@
+"""A task whose networks can be read off their input, a batch, and a run, all small enough to compute by hand."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from surelabel.core import Batch, Clock, Task, View
+from surelabel.models import Network
+
+
+class Slices:
+    """Makes networks that say what stands in their input: the n-th reads K logits and h off columns n (K + 1) on."""
+
+    def __init__(self, num_classes: int, num_networks: int) -> None:
+        self.num_classes, self.num_networks, self.num_made = num_classes, num_networks, 0
+
+    def __call__(self, outputs: int | None = None, indicator: bool = False, indicator_layers: int = 1) -> nn.Module:
+        width = self.num_classes + 1
+        network = Network(nn.Identity(), width * self.num_networks, self.num_classes, indicator=indicator)
+        start = width * (self.num_made % self.num_networks)
+        with torch.no_grad():
+            for layer in (network.classifier, network.indicator):
+                if layer is not None:
+                    layer.weight.zero_()
+                    layer.bias.zero_()
+            network.classifier.weight[:, start : start + self.num_classes] = torch.eye(self.num_classes)
+            if network.indicator is not None:
+                network.indicator.weight[0, start + self.num_classes] = 1
+        self.num_made += 1
+        return network
+
+
+class FakeRun:
+    """The Run that a method is handed, over inputs that are all there is."""
+
+    def __init__(self, x: Tensor, label: Tensor, epoch: int = 1, seen: Tensor | None = None) -> None:
+        self.x, self.label = x, label
+        self.clock = clock_at(epoch)
+        self.record = SimpleNamespace(mean_given_probability=seen)
+        self.history: list[dict[str, Any]] = []
+        self.notes: dict[str, Any] = {}
+        self.num_collected = 0
+
+    @property
+    def all(self) -> Tensor:
+        return torch.arange(len(self.label))
+
+    @torch.no_grad()
+    def collect(self, function: Callable[[Batch], Tensor], view: View, train_mode: bool = False) -> Tensor:
+        self.num_collected += 1
+        index = self.all if view.indices is None else view.indices
+        return function(batch_of(self.x[index], self.label[index], index))
+
+    def note(self, name: str, value: Any) -> None:
+        self.notes[name] = value
+
+
+def clock_at(epoch: int, epochs: int = 20, step: int = 0, steps: int = 1, seed: int = 0) -> Clock:
+    return Clock("train", epoch, epochs, step, steps, (epoch - 1) / epochs, seed)
+
+
+def batch_of(
+    x: Tensor, label: Tensor, index: Tensor | None = None, weight: Tensor | None = None, copies: int = 1
+) -> Batch:
+    index = torch.arange(len(label)) if index is None else index
+    return Batch(index, (x,) * copies, label, torch.ones(len(label)) if weight is None else weight)
+
+
+@pytest.fixture(scope="session")
+def make_task() -> Callable[..., Task]:
+    """A Task over given labels, with networks that read their outputs off the input."""
+
+    def make(given: Tensor, num_classes: int = 3, epochs: int = 20, num_networks: int = 1, **others: Any) -> Task:
+        factory = Slices(num_classes, num_networks)
+        return Task(num_classes, len(given), given, epochs, factory, **others)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_batch() -> Callable[..., Batch]:
+    """A Batch of all rows, or of those at `index`."""
+    return batch_of
+
+
+@pytest.fixture(scope="session")
+def make_clock() -> Callable[..., Clock]:
+    """A Clock at an epoch."""
+    return clock_at
+
+
+@pytest.fixture(scope="session")
+def make_run() -> Callable[..., FakeRun]:
+    """A Run over inputs and labels."""
+    return FakeRun

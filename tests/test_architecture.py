@@ -1,0 +1,71 @@
+"""Who may import whom, read from the source; and promises about its shape."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import surelabel
+
+ROOT = Path(surelabel.__file__).parent
+
+ALLOWED = {
+    "errors": set(),
+    "config": {"errors"},
+    "core": {"config", "core", "errors"},
+    "losses": set(),
+    "selection": set(),
+    "mixing": {"core"},
+    "noise": {"config", "errors"},
+    "models": {"core.batch", "errors", "models"},
+    "data": {"core", "config", "errors", "data"},
+    "methods": {"core", "config", "errors", "losses", "selection", "mixing", "methods"},
+    "runs": {"config", "errors"},
+    "engine": {"core", "config", "data", "errors", "losses", "runs", "engine"},
+    "verdicts": {"runs", "selection", "errors"},
+    "analysis": {"runs", "selection", "errors"},
+}
+"""Parts of the package, and what they may import; the rest (build, api, cli and what they show) wires everything."""
+
+
+def imports_of(file: Path) -> set[str]:
+    """Dotted names inside surelabel that a file imports, without the package's own name."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "surelabel":
+            base = node.module.removeprefix("surelabel").removeprefix(".")
+            names |= {f"{base}.{alias.name}".strip(".") if not base else base for alias in node.names}
+        if isinstance(node, ast.Import):
+            names |= {a.name.removeprefix("surelabel.") for a in node.names if a.name.startswith("surelabel.")}
+    return names
+
+
+def files_of(part: str) -> list[Path]:
+    """The files of a part: a module or a folder."""
+    return [ROOT / f"{part}.py"] if (ROOT / f"{part}.py").is_file() else sorted((ROOT / part).rglob("*.py"))
+
+
+@pytest.mark.parametrize("part", ALLOWED)
+def test_imports_stay_inside_the_layers(part):
+    files = files_of(part)
+    assert files
+    for file in files:
+        for name in imports_of(file):
+            allowed = any(name == a or name.startswith(f"{a}.") for a in ALLOWED[part])
+            assert allowed, f"{file.relative_to(ROOT)} imports surelabel.{name}; {part} may import {sorted(ALLOWED[part])}"
+
+
+def test_nobody_asks_for_a_method_or_data_set_by_name():
+    """No comparison with a method's or a data set's name outside its own folder."""
+    names = {file.stem for part in ("methods", "data") for file in (ROOT / part).glob("*.py")} - {"__init__"}
+    for file in ROOT.rglob("*.py"):
+        if file.parent.name in ("methods", "data"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare):
+                constants = {c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)}
+                assert not constants & names, f"{file.relative_to(ROOT)}:{node.lineno} compares with {constants & names}"
+
+
+def test_no_drawer_for_leftovers():
+    assert not [file for file in ROOT.rglob("*.py") if file.stem in ("utils", "util", "helpers", "misc", "common")]

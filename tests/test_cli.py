@@ -1,0 +1,499 @@
+"""The command line: what it prints, what it refuses and in which words, and how it stops."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import surelabel
+from surelabel import api
+from surelabel.cli import app
+from surelabel.engine.fit import Interrupted
+from surelabel.runs import RunDir
+from surelabel.screen import plain, sparkline
+
+QUICK = ["--epochs", "2", "--threads", "1", "--model", "mlp", "--set", "model.widths=[8]"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def call(*arguments):
+    arguments = [str(argument) for argument in arguments]
+    return CliRunner().invoke(app, arguments, catch_exceptions=False, prog_name="surelabel")
+
+
+def done(*arguments):
+    result = call(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result
+
+
+def as_json(*arguments):
+    return json.loads(done(*arguments, "--json").stdout)
+
+
+def refused(*arguments):
+    """The line of an error, after checking that it is one, and that nothing is left behind."""
+    before = sorted(Path.cwd().rglob("*"))
+    result = call(*arguments)
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: ")
+    assert sorted(Path.cwd().rglob("*")) == before
+    return result.stderr
+
+
+def write_npz(path, rows=24, classes=2, **more):
+    rng = np.random.default_rng(0)
+    y = np.arange(rows) % classes
+    arrays = {"x": rng.normal(size=(rows, 4)) + 3 * y[:, None], "y": y}
+    np.savez(path, **{**arrays, **more})
+    return path
+
+
+def write_images(root, names=("cat", "dog"), count=6):
+    rng = np.random.default_rng(0)
+    for name in names:
+        (root / name).mkdir(parents=True)
+        for number in range(count):
+            Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(root / name / f"{number}.png")
+    return root
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished run on digits with noise, which tests only read."""
+    out = tmp_path_factory.mktemp("cli") / "run"
+    done("fit", "digits", "--out", out, "--noise", "symmetric:0.2", *QUICK)
+    return out
+
+
+class TestHelp:
+    def test_version(self):
+        assert done("--version").stdout == f"surelabel {surelabel.__version__}\n"
+
+    def test_no_command_is_help(self):
+        result = done()
+        for command in ("demo", "fit", "resume", "predict", "audit", "methods"):
+            assert f"  {command} " in result.stdout
+
+    def test_fit_help_names_every_option(self):
+        text = done("fit", "--help").stdout
+        for option in ("out", "method", "noise", "devices", "precision", "config", "set", "json"):
+            assert f"--{option}" in text
+
+
+class TestFit:
+    def test_default_folder_is_the_first_free(self, folder):
+        write_npz(folder / "toy.npz")
+        first = as_json("fit", "toy.npz", "--method", "gce", *QUICK)
+        second = as_json("fit", "toy.npz", "--method", "gce", *QUICK)
+        assert (first["run"], second["run"]) == ("runs/toy-gce-1", "runs/toy-gce-2")
+        assert RunDir.open(second["run"]).is_done
+
+    def test_json(self, run, folder):
+        result = as_json("fit", "digits", "--out", "r", "--noise", "pair:0.3", *QUICK)
+        assert result["run"] == "r"
+        assert result["method"] == "car"
+        assert result["epochs"] == 2
+        assert 0 <= result["test_accuracy"] <= result["best_test_accuracy_oracle"] <= 1
+        assert result["rows"] == RunDir("r").data()["num_train"]
+        assert result["measures"]["wrong_labels"] == pytest.approx(0.3, abs=0.01)
+        assert result["seconds"] > 0
+
+    def test_without_clean_labels_or_test_data(self, folder):
+        write_npz(folder / "toy.npz")
+        result = as_json("fit", "toy.npz", *QUICK)
+        assert result["measures"] is None
+        assert result["test_accuracy"] is None
+        assert result["rows"] == 24
+
+    def test_summary_and_progress(self, folder):
+        result = done("fit", "digits", "--out", "r", "--noise", "symmetric:0.4", *QUICK)
+        for part in ("Test accuracy:", "Labels that look wrong:", "The true labels are known here: 40.0 %", "digits/"):
+            assert part in result.stdout
+        assert "surelabel audit r" in result.stdout
+        assert "surelabel predict r DATA" in result.stdout
+        assert "note: symmetric noise, 40.0 % nominal (true class excluded" in result.stderr
+        assert "epoch 2/2" in result.stderr
+
+    def test_further_processes_are_silent(self, folder, monkeypatch):
+        monkeypatch.setenv("LOCAL_RANK", "1")
+        assert call("fit", "nothere.npz").exit_code == 2
+        assert call("fit", "nothere.npz").output == ""
+        assert call("methods").output == ""
+
+    def test_file_then_options_then_set(self, folder):
+        Path("a.yaml").write_text(
+            "data: {source: toy.npz}\nmethod: {name: gce, options: {q: 0.5}}\n"
+            "train: {epochs: 9, seed: 4, batch_size: 6}\nmodel: {name: mlp, options: {widths: [8]}}\n"
+        )
+        write_npz(folder / "toy.npz")
+        done("fit", "--config", "a.yaml", "--out", "r", "--epochs", "3", "--seed", "5", "--set", "train.epochs=2")
+        config = RunDir("r").config()
+        assert (config.train.epochs, config.train.seed, config.train.batch_size) == (2, 5, 6)
+        assert config.method.options == {"q": 0.5}
+
+    def test_another_method_than_the_files_has_its_own_options(self, folder):
+        Path("a.yaml").write_text("method: {name: gce, options: {q: 0.5}}\n")
+        write_npz(folder / "toy.npz")
+        done("fit", "toy.npz", "--config", "a.yaml", "--out", "r", *QUICK, "--method", "cross_entropy")
+        assert RunDir("r").config().method.model_dump() == {"name": "cross_entropy", "options": {}}
+        done("fit", "toy.npz", "--config", "a.yaml", "--out", "s", *QUICK, "--method", "gce")
+        assert RunDir("s").config().method.options == {"q": 0.5}
+
+    @pytest.mark.parametrize(
+        ("text", "kind", "rate", "included"),
+        [
+            ("symmetric:0.4", "symmetric", 0.4, False),
+            ("symmetric:0.4:include", "symmetric", 0.4, True),
+            ("pair:0.25", "pair", 0.25, False),
+        ],
+    )
+    def test_noise(self, folder, text, kind, rate, included):
+        write_npz(folder / "toy.npz")
+        done("fit", "toy.npz", "--out", "r", "--noise", text, *QUICK)
+        noise = RunDir("r").config().noise
+        assert (noise.kind, noise.rate, noise.include_true_class) == (kind, rate, included)
+
+    def test_folder_and_table_and_their_notes(self, folder):
+        write_images(folder / "pets")
+        write_images(folder / "more", count=1)
+        Image.new("RGB", (9, 9)).save("more/cat/large.png")
+        Path("pets.csv").write_text(
+            "path,label\n" + "".join(f"pets/{n}/{i}.png,{n}\n" for n in ("cat", "dog") for i in range(6))
+        )
+        assert as_json("fit", "pets", "--out", "a", *QUICK)["rows"] == 12
+        assert as_json("fit", "pets.csv", "--out", "b", "--test", "pets.csv", *QUICK)["test_accuracy"] is not None
+        assert "note: " in done("fit", "more", "--out", "c", *QUICK).stderr
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("arguments", "parts"),
+        [
+            (["frobnicate"], ["frobnicate", "surelabel --help"]),
+            (["fit"], ["DATA", "--config"]),
+            (["fit", "digits", "--colour", "red"], ["--colour", "surelabel fit --help"]),
+            (["fit", "digits", "--epochs", "ten"], ["--epochs", "integer"]),
+            (["fit", "digits", "--epochs", "0"], ["train.epochs", "1", "got 0"]),
+            (["fit", "digits", "--rate", "nan"], ["optimiser.rate", "nan"]),
+            (["fit", "digits", "--rate", "inf"], ["optimiser.rate", "finite"]),
+            (["fit", "digits", "--device", "tpu"], ["train.device", "'cpu'", "tpu"]),
+            (["fit", "digits", "--devices", "0"], ["train.devices", "got 0"]),
+            (["fit", "digits", "--precision", "8"], ["train.precision", "bf16-mixed"]),
+            (["fit", "digits", "--method", "cra"], ["'cra'", "did you mean car?"]),
+            (["fit", "digits", "--model", "vgg"], ["model.name", "'vgg'", "resnet18"]),
+            (["fit", "digits", "--set", "method.lambda=3"], ["method.lambda", "penalty_weight"]),
+            (["fit", "digits", "--set", "method.penalty_weight=-1"], ["method.penalty_weight", "greater than 0"]),
+            (["fit", "digits", "--set", "method.penalty_weight=.nan"], ["method.penalty_weight", "nan"]),
+            (["fit", "digits", "--set", "train.epoch=3"], ["train.epoch", "epochs"]),
+            (["fit", "digits", "--set", "epochs"], ["--set epochs", "FIELD=VALUE"]),
+            (["fit", "digits", "--set", "train.epochs=["], ["train.epochs=[", "YAML"]),
+            (["fit", "digits", "--set", "data.source.x=3"], ["data.source", "mapping"]),
+            (["fit", "digits", "--noise", "wavy:0.3"], ["wavy:0.3", "symmetric:RATE"]),
+            (["fit", "digits", "--noise", "symmetric:lots"], ["lots", "0..1"]),
+            (["fit", "digits", "--noise", "symmetric:1.4"], ["noise.rate", "1.4"]),
+            (["fit", "digits", "--noise", "pair:0.3:include"], ["pair:0.3:include", "expected"]),
+            (["fit", "digits", "--noise", "asymmetric:0.3"], ["asymmetric:0.3", "noise.class_map"]),
+            (["fit", "digits", "--config", "none.yaml"], ["none.yaml", "no such"]),
+            (["fit", "digits", "--test", "none.npz"], ["none.npz", "no such file"]),
+            (["fit", "none.npz"], ["none.npz", "no such file"]),
+            (["fit", "digist"], ["digist", "did you mean digits?"]),
+            (["resume", "nowhere"], ["nowhere", "not a run directory"]),
+            (["predict", "nowhere", "digits"], ["nowhere", "not a run directory"]),
+            (["predict", "nowhere"], ["DATA", "surelabel predict --help"]),
+            (["audit", "nowhere"], ["nowhere", "not a run directory"]),
+            (["audit", "nowhere", "--top", "-1"], ["--top", "0"]),
+            (["methods", "magic"], ["'magic'", "cross_entropy"]),
+            (["demo", "--epochs", "0"], ["--epochs", "1"]),
+            (["demo", "--figure", "figure.docx"], ["figure.docx", ".png"]),
+        ],
+    )
+    def test_one_line_that_names_the_fault(self, folder, arguments, parts):
+        line = refused(*arguments)
+        for part in parts:
+            assert part in line
+
+    @pytest.mark.parametrize(
+        ("text", "parts"),
+        [
+            ("train: {epochs: [", ["YAML", "line 1"]),
+            ("just words", ["mapping", "str"]),
+            ("train: 5", ["train", "5"]),
+            ("data: digits", ["data", "'digits'"]),
+            ("speed: 5", ["speed", "optimiser"]),
+            ("1: 5", ["1"]),
+            ("method: {name: car, options: 5}", ["method.options", "5"]),
+        ],
+    )
+    def test_bad_file_of_settings(self, folder, text, parts):
+        Path("bad.yaml").write_text(text)
+        for options in ([], ["--seed", "3", "--set", "method.momentum=0.5"]):
+            line = refused("fit", "digits", "--config", "bad.yaml", *options)
+            assert any(part in line for part in parts)
+
+    def test_bad_arrays(self, folder):
+        x, y = np.ones((20, 4)), np.arange(20) % 2
+        write_npz("single.npz", y=0 * y)
+        write_npz("uneven.npz", x=x, y=y[1:])
+        write_npz("objects.npz", x=x, y=np.array([None] * 20))
+        x[7, 2] = np.nan
+        write_npz("nan.npz", x=x, y=y)
+        Path("text.npz").write_text("not an archive")
+        for name, parts in {
+            "single": ["a single class (0)", "at least 2"],
+            "uneven": ["20 rows", "19"],
+            "objects": ["y is an array of Python objects"],
+            "nan": ["row 7", "NaN"],
+            "text": ["not readable"],
+        }.items():
+            line = refused("fit", f"{name}.npz")
+            assert line.startswith(f"error: {name}.npz: ")
+            for part in parts:
+                assert part in line
+
+    def test_bad_images(self, folder):
+        write_images(folder / "pets")
+        Path("missing.csv").write_text("path,label\npets/cat/0.png,cat\npets/dog/99.png,dog\n")
+        Path("blank.csv").write_text("path,label\npets/cat/0.png,\npets/dog/1.png,dog\n")
+        Path("column.csv").write_text("path,tag\npets/cat/0.png,cat\n")
+        assert "missing.csv, row 3: no image pets/dog/99.png" in refused("fit", "missing.csv")
+        assert "blank.csv, row 2: label is blank" in refused("fit", "blank.csv")
+        assert "no column 'label'; there are path, tag" in refused("fit", "column.csv")
+        Path("pets/dog/2.png").write_bytes(b"not an image")
+        assert "pets/dog/2.png: not readable as an image" in refused("fit", "pets")
+        Path("empty/cat").mkdir(parents=True)
+        assert "empty/cat: a class folder without images" in refused("fit", "empty")
+        write_images(folder / "one", names=["cat"])
+        assert "one: a single class (cat)" in refused("fit", "one")
+
+    def test_folder_that_is_taken(self, run, folder):
+        Path("full").mkdir()
+        Path("full/file").touch()
+        for command in (["fit", "digits"], ["demo"]):
+            assert "full: this folder is not empty; choose another --out" in refused(*command, "--out", "full")
+        Path("file").touch()
+        assert "file" in refused("fit", "digits", "--out", "file")
+        for command in (["audit", run], ["predict", run, "digits"]):
+            assert "there is no folder nowhere" in refused(*command, "--out", "nowhere/a.csv")
+
+    def test_inputs_that_do_not_fit_the_run(self, run, folder):
+        np.savez("wide.npz", x=np.ones((3, 7)))
+        assert "wide.npz: holds 7 features" in refused("predict", run, "wide.npz")
+
+    def test_not_finite_inputs_to_predict(self, folder):
+        write_npz("toy.npz")
+        done("fit", "toy.npz", "--out", "r", *QUICK)
+        x = np.ones((5, 4))
+        x[3, 0] = np.inf
+        np.savez("bad.npz", x=x, ids=np.array(list("abcde")))
+        assert "bad.npz: 1 row(s) hold NaN or infinite values, the first is row 3 (id d)" in refused(
+            "predict", "r", "bad.npz"
+        )
+
+
+class TestPredict:
+    def test_csv(self, run, folder):
+        result = done("predict", run, "digits", "--out", "p.csv")
+        with Path("p.csv").open() as file:
+            header, *rows = csv.reader(file)
+        assert header == ["id", "predicted", "tau", *"0123456789"]
+        assert len(rows) == RunDir(run).data()["tests"]["test"]
+        for row in rows[:20]:
+            probability = [float(value) for value in row[3:]]
+            assert sum(probability) == pytest.approx(1, abs=1e-4)
+            assert row[1] == str(int(np.argmax(probability)))
+            assert 0 <= float(row[2]) <= 1
+        assert rows[0][0] in result.stdout
+        assert "p.csv" in result.stdout
+
+    def test_json_and_default_file(self, run):
+        result = as_json("predict", run, "digits")
+        assert Path(result["csv"]) == run / "predictions-digits.csv"
+        assert Path(result["csv"]).is_file()
+        assert result["classes"] == list("0123456789")
+        assert set(result["head"][0]) == {"id", "predicted", "tau", *"0123456789"}
+
+    def test_method_without_tau_and_classes_named_like_columns(self, folder):
+        y = np.array(["id", "[red]"] * 12)
+        write_npz("toy.npz", y=y)
+        done("fit", "toy.npz", "--out", "r", "--method", "gce", *QUICK)
+        assert "[red]" in done("audit", "r").stdout
+        done("predict", "r", "toy.npz", "--out", "p.csv")
+        assert Path("p.csv").read_text().splitlines()[0] == "id,predicted,[red],probability of id"
+
+
+class TestAudit:
+    def test_csv_is_ranked(self, run, folder):
+        result = done("audit", run, "--out", "a.csv", "--top", "3")
+        with Path("a.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == RunDir(run).data()["num_train"]
+        assert [int(row["rank"]) for row in rows] == list(range(1, len(rows) + 1))
+        qualities = [float(row["quality"]) for row in rows]
+        assert qualities == sorted(qualities)
+        assert rows[2]["id"] in result.stdout
+        assert rows[3]["id"] not in result.stdout
+
+    def test_json(self, run):
+        result = as_json("audit", run, "--top", "2")
+        assert Path(result["csv"]) == run / "audit.csv"
+        assert result["rows"] == RunDir(run).data()["num_train"]
+        assert [row["rank"] for row in result["top"]] == [1, 2]
+        assert {"wrong_labels", "quality_auroc", "correction_accuracy"} <= set(result["measures"])
+
+
+class TestMethods:
+    def test_list(self):
+        found = as_json("methods")
+        names = [method["name"] for method in found]
+        assert {"car", "cross_entropy", "gce", "co_teaching", "forward", "dividemix"} <= set(names)
+        text = done("methods").stdout
+        assert all(name in text for name in names)
+
+    def test_one(self):
+        (car,) = as_json("methods", "car")
+        options = {option["name"]: option for option in car["options"]}
+        assert options["penalty_weight"]["type"] == "number > 0"
+        assert options["targets"]["type"] == "car, none, temporal_ensembling"
+        assert options["momentum"]["default"] == 0.9
+        assert all(option["help"] for option in car["options"])
+        text = done("methods", "car").stdout
+        assert "2108.08212" in text
+        assert "by rule" in text
+
+
+@pytest.fixture
+def stopped(folder):
+    """A run that was stopped in its second epoch."""
+    calls = iter(range(1000))
+    settings = {"train.epochs": 3, "train.threads": 1, "model": {"name": "mlp", "options": {"widths": [8]}}}
+    with pytest.raises(Interrupted):
+        api.fit("digits", "stopped", settings=settings, interrupt=lambda: next(calls) == 30)
+    return Path("stopped")
+
+
+class TestResume:
+    def test_finishes(self, stopped):
+        assert "not ended; finish it with: surelabel resume stopped" in refused("audit", stopped)
+        assert "not ended; finish it with: surelabel resume stopped" in refused("predict", stopped, "digits")
+        assert as_json("resume", stopped, "--threads", "1")["epochs"] == 3
+        again = done("resume", stopped)
+        assert "already ended" in again.stderr
+        assert "Test accuracy" in again.stdout
+
+    def test_second_process_is_refused(self, stopped):
+        with RunDir(stopped).locked():
+            assert "another process is training" in refused("resume", stopped)
+        assert "go on with: surelabel resume stopped" in refused("fit", "digits", "--out", stopped)
+
+
+def started(*arguments):
+    command = [sys.executable, "-m", "surelabel", *map(str, arguments)]
+    environment = {key: value for key, value in os.environ.items() if key not in ("RANK", "LOCAL_RANK")}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+
+def wait_for(path, process):
+    for _ in range(600):
+        if path.is_file() and path.stat().st_size:
+            return
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.1)
+    pytest.fail(f"{path} did not appear")
+
+
+@pytest.mark.training
+class TestProcesses:
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_signal_saves_and_resume_finishes(self, folder, number, code):
+        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "150", "--json")
+        wait_for(folder / "r/metrics.jsonl", process)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == code
+        assert out == ""
+        assert err.splitlines()[-1] == "stopped; the state is saved. Go on with: surelabel resume r"
+        before = len(RunDir("r").metrics())
+        assert 0 < before < 150
+        result = as_json("resume", "r", "--threads", "1")
+        assert result["epochs"] == 150
+        assert [row["epoch"] for row in RunDir("r").metrics()] == list(range(1, 151))
+
+    def test_second_process_on_a_run_that_trains(self, folder):
+        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "5000")
+        try:
+            wait_for(folder / "r/metrics.jsonl", process)
+            for arguments in (["resume", "r"], ["fit", "digits", "--out", "r"]):
+                result = call(*arguments)
+                assert result.exit_code == 2
+                assert "r: another process" in result.stderr or "r: this folder is not empty" in result.stderr
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
+
+    def test_two_devices(self, folder):
+        process = started("fit", "digits", *QUICK, "--devices", "2", "--set", "model.norm=none", "--json")
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        assert json.loads(out)["run"] == "runs/digits-car-1"
+        assert err.count("epoch 2/2") == 1
+
+
+@pytest.mark.training
+class TestDemo:
+    def test_json(self, folder):
+        process = started("demo", "--seed", "1", "--epochs", "3", "--json")
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+        result = json.loads(out)
+        keys = {"test_accuracy", "best_test_accuracy", "memorised", "quality_auroc", "correction_accuracy", "seconds"}
+        assert set(result) == {"cross_entropy", "car", "seed", "noise", "epochs", "figure"}
+        assert set(result["cross_entropy"]) == set(result["car"]) == keys
+        assert (result["seed"], result["epochs"]) == (1, 3)
+        assert result["noise"] == pytest.approx(0.4, abs=0.001)
+        assert Path(result["figure"]).read_bytes().startswith(b"\x89PNG")
+        assert sorted(path.name for path in folder.iterdir()) == ["surelabel-demo"]
+
+    def test_table_and_kept_runs(self, folder):
+        result = done("demo", "--epochs", "2", "--out", "kept")
+        for part in (
+            "Cross entropy",
+            "CAR",
+            "test accuracy, last epoch",
+            "wrong labels memorised",
+            "kept/memorisation.png",
+        ):
+            assert part in result.stdout
+        assert result.stderr.count("note: symmetric noise") == 1
+        for method in ("cross_entropy", "car"):
+            assert RunDir.open(folder / "kept" / method).is_done
+
+
+class TestScreen:
+    def test_plain_values(self):
+        assert plain({"a": np.float32(0.5), "b": [np.int64(3), float("nan")], "c": Path("x")}) == {
+            "a": 0.5,
+            "b": [3, None],
+            "c": "x",
+        }
+
+    def test_sparkline(self):
+        assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
+        assert sparkline([0.0] * 100 + [1.0] * 100, width=4) == "▁▁██"
+        assert sparkline([]) == ""

@@ -1,0 +1,44 @@
+"""Importing the package and asking for help stay cheap: heavy packages are loaded on first use."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "lightning_fabric")
+
+
+def loaded_by(code):
+    """Which heavy packages are in sys.modules after `code`."""
+    end = f"\nimport json, sys\nsys.stderr.write(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
+    result = subprocess.run([sys.executable, "-c", code + end], capture_output=True, text=True, check=True)
+    return json.loads(result.stderr)
+
+
+def test_import():
+    assert loaded_by("import surelabel; surelabel.__version__; dir(surelabel)") == []
+
+
+def test_a_name_loads_what_it_needs():
+    assert "torch" in loaded_by("import surelabel; surelabel.SampleStore")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], [], ["fit", "--help"], ["demo", "--help"], ["audit", "--help"]]
+)
+def test_help(arguments):
+    code = f"""
+import sys
+from surelabel.cli import main
+sys.argv = ["surelabel", *{arguments!r}]
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0
+"""
+    assert loaded_by(code) == []
+
+
+def test_audit_needs_no_torch():
+    assert "torch" not in loaded_by("import surelabel.verdicts, surelabel.runs, surelabel.analysis.memorisation")
