@@ -249,7 +249,7 @@ class TestErrors:
 
     def test_bad_arrays(self, folder):
         x, y = np.ones((20, 4)), np.arange(20) % 2
-        write_npz("single.npz", y=0 * y)
+        write_npz("single.npz", x=x, y=0 * y)
         write_npz("uneven.npz", x=x, y=y[1:])
         write_npz("objects.npz", x=x, y=np.array([None] * 20))
         x[7, 2] = np.nan
@@ -422,18 +422,16 @@ def wait_for(path, process):
 class TestProcesses:
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
     def test_signal_saves_and_resume_finishes(self, folder, number, code):
-        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "150", "--json")
+        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "60", "--json")
         wait_for(folder / "r/metrics.jsonl", process)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
         assert process.returncode == code
         assert out == ""
         assert err.splitlines()[-1] == "stopped; the state is saved. Go on with: surelabel resume r"
-        before = len(RunDir("r").metrics())
-        assert 0 < before < 150
-        result = as_json("resume", "r", "--threads", "1")
-        assert result["epochs"] == 150
-        assert [row["epoch"] for row in RunDir("r").metrics()] == list(range(1, 151))
+        assert 0 < len(RunDir("r").metrics()) < 60
+        assert as_json("resume", "r", "--threads", "1")["epochs"] == 60
+        assert [row["epoch"] for row in RunDir("r").metrics()] == list(range(1, 61))
 
     def test_second_process_on_a_run_that_trains(self, folder):
         process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "5000")

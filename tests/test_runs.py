@@ -65,6 +65,12 @@ class TestWriting:
         run.write("a.txt", look)
         assert seen == ["old"]
 
+    def test_the_new_file_takes_the_old_ones_place_and_does_not_overwrite_it(self, run):
+        run.write("a.txt", lambda path: path.write_text("old"))
+        (run.path / "link.txt").hardlink_to(run.path / "a.txt")
+        run.write("a.txt", lambda path: path.write_text("new"))
+        assert (run.path / "link.txt").read_text() == "old"
+
     def test_a_first_write_that_fails_leaves_nothing(self, run):
         with pytest.raises(ZeroDivisionError):
             run.write("a.txt", lambda _: 1 / 0)

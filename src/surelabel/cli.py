@@ -111,8 +111,8 @@ def demo(
         with screen.progress() as progress:
             for method in demo.METHODS:
                 progress.title = demo.SHOWN_NAMES[method]
-                runs[method], seconds = demo.train(method, folder / method, seed, epochs, progress)
-                results[method] = demo.figures(runs[method], seconds)
+                runs[method] = demo.train(method, folder / method, seed, epochs, progress)
+                results[method] = demo.figures(runs[method])
         noise = demo.noise_rate(runs["car"])
         demo.draw(runs, figure)
         memorised = {method: demo.memorised_over_epochs(run) for method, run in runs.items()}

@@ -1,6 +1,5 @@
 """The demonstration: cross entropy and CAR on the same digits with the same wrong labels and the same network."""
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ SHOWN_FIGURES = {
     "memorised": "wrong labels memorised",
     "quality_auroc": "wrong labels found: AUROC of quality",
     "correction_accuracy": "training labels right after correction",
-    "seconds": "seconds",
+    "seconds": "seconds of training",
 }
 FIGURE_KINDS = (".png", ".pdf", ".svg")
 
@@ -48,15 +47,13 @@ def check_places(out: Path | None, figure: Path) -> None:
         raise ConfigError(f"--figure {figure}: the name must end in {', '.join(FIGURE_KINDS)}")
 
 
-def train(method: str, out: Path, seed: int, epochs: int, progress: Progress) -> tuple[RunDir, float]:
-    """The finished run and its seconds."""
+def train(method: str, out: Path, seed: int, epochs: int, progress: Progress) -> RunDir:
+    """The finished run."""
     settings = {**SETTINGS, "method": method, **METHODS[method], "train.seed": seed, "train.epochs": epochs}
-    began = time.perf_counter()
-    run = api.fit("digits", out, settings=settings, progress=progress)
-    return run, time.perf_counter() - began
+    return api.fit("digits", out, settings=settings, progress=progress)
 
 
-def figures(run: RunDir, seconds: float) -> dict[str, float]:
+def figures(run: RunDir) -> dict[str, float]:
     """What the table shows of a run; all but the best accuracy are the last epoch's."""
     rows, measured = run.metrics(), api.audit(run).measures()
     last = rows[-1]
@@ -67,7 +64,8 @@ def figures(run: RunDir, seconds: float) -> dict[str, float]:
         "quality_auroc": measured["quality_auroc"],
         # By argmax t where the method has targets, else by what the audit suggests.
         "correction_accuracy": last.get("correction_accuracy", measured["correction_accuracy"]),
-        "seconds": seconds,
+        # Of training alone: the first of two runs also pays for loading PyTorch.
+        "seconds": sum(row["seconds"] for row in rows),
     }
 
 

@@ -22,12 +22,11 @@ class Silent:
         """Nothing."""
 
 
-def accuracy_of(row: dict[str, Any]) -> float | None:
-    """The accuracy to show for an epoch: the first test set's, else on the given labels."""
-    tests = row.get("tests") or {}
-    for measured in tests.values():
-        return measured["top1"]
-    return row.get("given_accuracy")
+def accuracy_text(row: dict[str, Any]) -> str:
+    """The accuracy to show for an epoch: the first test set's, else how far the given labels are predicted."""
+    for measured in (row.get("tests") or {}).values():
+        return f"test accuracy {measured['top1']:.3f}"
+    return f"given labels predicted {row['given_accuracy']:.3f}" if "given_accuracy" in row else "accuracy -"
 
 
 class Plain(Silent):
@@ -48,12 +47,10 @@ class Plain(Silent):
         if now - self.shown < self.every and done < self.num_epochs:
             return
         self.shown = now
-        accuracy = accuracy_of(row)
-        shown = "" if accuracy is None else f"  accuracy {accuracy:.3f}"
         left = (now - self.began) / max(done - self.first, 1) * max(self.num_epochs - done, 0)
         title = f"{self.title}  " if self.title else ""
         self.write(
-            f"{title}epoch {done}/{self.num_epochs}  loss {row['loss']:.4f}{shown}  "
+            f"{title}epoch {done}/{self.num_epochs}  loss {row['loss']:.4f}  {accuracy_text(row)}  "
             f"{row['samples_per_second']:,.0f} samples/s  {left:.0f} s left"
         )
 
@@ -74,7 +71,7 @@ class Bars(Silent):
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  accuracy {task.fields[accuracy]}  {task.fields[speed]}/s"),
+            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[accuracy]}  {task.fields[speed]}/s"),
             TimeRemainingColumn(),
             console=console,
         )
@@ -92,7 +89,7 @@ class Bars(Silent):
     def begin(self, num_epochs: int, done: int) -> None:
         """A bar of that many epochs."""
         self.task = self.bar.add_task(
-            self.title, total=num_epochs, completed=done, loss=float("nan"), accuracy="-", speed="-"
+            self.title, total=num_epochs, completed=done, loss=float("nan"), accuracy="accuracy -", speed="-"
         )
 
     def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
@@ -102,13 +99,12 @@ class Bars(Silent):
 
     def epoch(self, row: dict[str, Any]) -> None:
         """A whole epoch with its figures."""
-        accuracy = accuracy_of(row)
         if self.task is not None:
             self.bar.update(
                 self.task,
                 completed=row["epoch"],
                 loss=row["loss"],
-                accuracy="-" if accuracy is None else f"{accuracy:.3f}",
+                accuracy=accuracy_text(row),
                 speed=f"{row['samples_per_second']:,.0f}",
             )
 

@@ -10,8 +10,20 @@ import numpy as np
 from surelabel.runs import RunDir
 
 COLUMNS = (
-    "rank", "id", "given", "suggested", "quality", "suggested_probability", "given_probability", "prediction", "tau",
-    "mean_margin", "first_learned", "forgotten", "split", "verdict",
+    "rank",
+    "id",
+    "given",
+    "suggested",
+    "quality",
+    "suggested_probability",
+    "given_probability",
+    "prediction",
+    "tau",
+    "mean_margin",
+    "first_learned",
+    "forgotten",
+    "split",
+    "verdict",
 )
 """Columns of the ranked table, in this order; `clean` is added where it is known."""
 

@@ -278,6 +278,15 @@ class TestVerdict:
         quality = make().label_quality(make_run(SPLIT, GIVEN))
         assert torch.allclose(quality, torch.tensor([1.0, 0.5, 1.0, 0.5, 0.5, 0.0, 0.5, 0.0]), atol=1e-3)
 
+    def test_corrected_labels_by_hand(self, make, make_run):
+        method = make(clean_threshold=0.6)
+        quality = torch.tensor([0.75, 0.6, 0.61, 0.25, 1.0, 0.0, 0.9, 0.5])
+        method.label_quality = lambda run: quality
+        corrected, p = method.corrected(make_run(X, GIVEN)), method.predict(X)
+        for row in range(N):
+            w = quality[row] if quality[row] > 0.6 else 0.0
+            assert torch.allclose(corrected[row], w * F.one_hot(GIVEN[row], K) + (1 - w) * p[row])
+
     def test_corrected_labels(self, make, make_run):
         method = make()
         corrected = method.corrected(make_run(SPLIT, GIVEN))
