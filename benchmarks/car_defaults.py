@@ -45,7 +45,10 @@ def measured(data: str, settings: dict, seed: int, folder: Path) -> list[float]:
     given = labels["given"].to_numpy()
     wrong = given != labels["clean"].to_numpy()
     target = np.stack(samples["target"].to_pylist())[np.arange(len(given)), given]
-    scores = [target, *(samples[name].to_numpy().astype(float) for name in ("mean_given_probability", "mean_margin", "tau"))]
+    scores = [
+        target,
+        *(samples[name].to_numpy().astype(float) for name in ("mean_given_probability", "mean_margin", "tau")),
+    ]
     tests = [row["tests"]["test"]["top1"] for row in rows]
     last = rows[-1]
     corrected = last.get("correction_accuracy", float("nan"))

@@ -148,7 +148,9 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(result))
         return
-    print(f"{arguments.pairs} interleaved pairs, {arguments.threads} threads, batch {BATCH}; median [95 % bootstrap interval]")
+    print(
+        f"{arguments.pairs} interleaved pairs, {arguments.threads} threads, batch {BATCH}; median [95 % bootstrap interval]"
+    )
     for name, (median, low, high) in result.items():
         print(f"{name:48} {median:.3f} [{low:.3f}, {high:.3f}]")
 

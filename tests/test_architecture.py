@@ -34,7 +34,7 @@ def imports_of(file: Path) -> set[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "surelabel":
             base = node.module.removeprefix("surelabel").removeprefix(".")
-            names |= {f"{base}.{alias.name}".strip(".") if not base else base for alias in node.names}
+            names |= {base or alias.name for alias in node.names}
         if isinstance(node, ast.Import):
             names |= {a.name.removeprefix("surelabel.") for a in node.names if a.name.startswith("surelabel.")}
     return names
@@ -52,7 +52,9 @@ def test_imports_stay_inside_the_layers(part):
     for file in files:
         for name in imports_of(file):
             allowed = any(name == a or name.startswith(f"{a}.") for a in ALLOWED[part])
-            assert allowed, f"{file.relative_to(ROOT)} imports surelabel.{name}; {part} may import {sorted(ALLOWED[part])}"
+            assert allowed, (
+                f"{file.relative_to(ROOT)} imports surelabel.{name}; {part} may import {sorted(ALLOWED[part])}"
+            )
 
 
 def test_nobody_asks_for_a_method_or_data_set_by_name():
@@ -63,8 +65,12 @@ def test_nobody_asks_for_a_method_or_data_set_by_name():
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Compare):
-                constants = {c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)}
-                assert not constants & names, f"{file.relative_to(ROOT)}:{node.lineno} compares with {constants & names}"
+                constants = {
+                    c.value for c in ast.walk(node) if isinstance(c, ast.Constant) and isinstance(c.value, str)
+                }
+                assert not constants & names, (
+                    f"{file.relative_to(ROOT)}:{node.lineno} compares with {constants & names}"
+                )
 
 
 def test_no_drawer_for_leftovers():

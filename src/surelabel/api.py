@@ -29,7 +29,9 @@ from surelabel.verdicts import Audit
 from surelabel.verdicts import audit as audit
 
 
-def configured(data: str | Path | RunConfig | Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> RunConfig:
+def configured(
+    data: str | Path | RunConfig | Mapping[str, Any], settings: Mapping[str, Any] | None = None
+) -> RunConfig:
     """A configuration from a data source and dotted settings, such as {"train.epochs": 100, "method": "car"}."""
     if isinstance(data, RunConfig):
         content: dict[str, Any] = data.model_dump()  # not as JSON, in which NaN would become the default
@@ -63,7 +65,10 @@ def fit(
 
 
 def resume(
-    run: str | Path | RunDir, *, progress: Progress | None = None, interrupt: Callable[[], bool] | None = None,
+    run: str | Path | RunDir,
+    *,
+    progress: Progress | None = None,
+    interrupt: Callable[[], bool] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> RunDir:
     """Go on with an interrupted run; `settings` may change where it runs (train.device, train.devices, train.threads)."""
@@ -161,7 +166,7 @@ def _stop_on_signals() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
 
-    def ask(number: int, frame: Any) -> None:
+    def ask(number: int, _frame: Any) -> None:
         if asked and number == signal.SIGINT:
             raise KeyboardInterrupt
         asked.append(number)
@@ -223,7 +228,9 @@ class TrainedModel:
     def _checked(self, x: Any) -> Tensor:
         inputs = torch.as_tensor(x)
         if tuple(inputs.shape[1:]) != self.input_shape:
-            raise ValueError(f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}")
+            raise ValueError(
+                f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}"
+            )
         return inputs
 
     def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:

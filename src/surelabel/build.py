@@ -1,6 +1,7 @@
 """The one place that turns a configuration into objects."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +12,8 @@ from surelabel.core.method import Method, Task
 from surelabel.core.plan import seed_of
 from surelabel.data import load_corpus
 from surelabel.data.examples import Corpus, Examples
-from surelabel.data.transforms import Augment, statistics
 from surelabel.data.loaders import Loader
+from surelabel.data.transforms import Augment, statistics
 from surelabel.errors import ConfigError
 from surelabel.models.network import Network
 
@@ -31,7 +32,10 @@ def corpus(data: DataConfig, noise_config: NoiseConfig | None, seed: int) -> tup
         clean.numpy(), loaded.class_names, noise_config, seed if noise_config.seed is None else noise_config.seed
     )
     labels = torch.from_numpy(given).split([len(part) for part in parts])
-    noisy = [Examples(p.x, label, p.ids, p.label if p.clean is None else p.clean) for p, label in zip(parts, labels, strict=True)]
+    noisy = [
+        Examples(p.x, label, p.ids, p.label if p.clean is None else p.clean)
+        for p, label in zip(parts, labels, strict=True)
+    ]
     return Corpus(noisy[0], loaded.class_names, noisy[1] if len(noisy) > 1 else None, loaded.tests), manifest
 
 
@@ -55,7 +59,7 @@ class NetworkFactory:
             backbone = models.backbone(name, self.input_shape, self.config.options)
             network = Network(
                 backbone,
-                backbone.num_features,
+                cast(int, backbone.num_features),
                 outputs or self.num_classes,
                 mean=self.mean,
                 std=self.std,
@@ -74,7 +78,12 @@ def normalisation(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def task(
-    config: RunConfig, given: Tensor, num_classes: int, input_shape: tuple[int, ...], seed: int, scale: tuple[Tensor, Tensor]
+    config: RunConfig,
+    given: Tensor,
+    num_classes: int,
+    input_shape: tuple[int, ...],
+    seed: int,
+    scale: tuple[Tensor, Tensor],
 ) -> Task:
     """What a method is told: labels, lengths, and networks drawn from `seed` for inputs of that shape and (mean, std)."""
     return Task(
@@ -98,6 +107,8 @@ def loader(config: TrainConfig, rows: Examples, device: torch.device) -> Loader:
     """Batches of the training rows, augmented where that makes sense."""
     wanted = rows.is_image and min(rows.x.shape[2:]) > SMALLEST_TO_AUGMENT if config.augment is None else config.augment
     if wanted and not rows.is_image:
-        raise ConfigError("train.augment: only images can be cropped and flipped, these are feature vectors; use auto or false")
+        raise ConfigError(
+            "train.augment: only images can be cropped and flipped, these are feature vectors; use auto or false"
+        )
     augment = Augment(config.crop_padding, config.flip, config.seed) if wanted else None
     return Loader(rows, config.batch_size, config.seed, augment, device)

@@ -40,5 +40,7 @@ def mixed(parts: Sequence[tuple[Tensor, Tensor, Tensor]], share: float, clock: C
         own = partner[start + rank() * len(x) :][: len(x)]
         start += len(x) * world_size()
         other_x = pool_x[own].to(torch.float32)
-        result.append((share * x.to(torch.float32) + (1 - share) * other_x, share * target + (1 - share) * pool_target[own]))
+        result.append(
+            (share * x.to(torch.float32) + (1 - share) * other_x, share * target + (1 - share) * pool_target[own])
+        )
     return result

@@ -31,7 +31,15 @@ def on_two_processes(jobs: list[dict], folder: Path) -> None:
     """Run jobs under torchrun."""
     file = folder / "jobs.json"
     file.write_text(json.dumps(jobs))
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}", str(WORKER), str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node=2",
+        f"--master-port={free_port()}",
+        str(WORKER),
+        str(file),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr[-3000:]
 
@@ -59,7 +67,11 @@ def folder(tmp_path_factory, make_blobs):
     jobs.append({"do": "fit", "out": str(folder / "car-sharded"), "config": sharded})
     jobs.append({"do": "fit", "out": str(folder / "car-two-stopped"), "config": sharded, "stop_after": 7})
     try:
-        fit(located(config_for("car"), folder), folder / "car-one-stopped", interrupt=iter([False] * 6 + [True]).__next__)
+        fit(
+            located(config_for("car"), folder),
+            folder / "car-one-stopped",
+            interrupt=iter([False] * 6 + [True]).__next__,
+        )
     except Interrupted:
         jobs.append({"do": "resume", "out": str(folder / "car-one-stopped")})
     on_two_processes(jobs, folder)

@@ -49,11 +49,15 @@ class Plain(Method):
         return self.first(x).logits.softmax(1)
 
     def both(self, batch, clock, **others):
-        terms = {n: batch.mean(cross_entropy(getattr(self, n)(batch.x).logits, batch.label)) for n in ("first", "second")}
+        terms = {
+            n: batch.mean(cross_entropy(getattr(self, n)(batch.x).logits, batch.label)) for n in ("first", "second")
+        }
         return Step(terms)
 
     def only_second(self, batch, clock, **others):
-        self.log.append((clock.epoch, clock.step, clock.steps, len(batch.index), {k: len(v.index) for k, v in others.items()}))
+        self.log.append(
+            (clock.epoch, clock.step, clock.steps, len(batch.index), {k: len(v.index) for k, v in others.items()})
+        )
         return Step({"second": batch.mean(cross_entropy(self.second(batch.x).logits, batch.label))})
 
 
@@ -266,7 +270,9 @@ def test_run_directory_is_whole(tiny, tmp_path):
         "noise.json", "samples.parquet",
     }  # fmt: skip
     assert run.data()["schema"] == 1
-    assert {"torch", "python", "device", "processes", "threads"} <= json.loads((run.path / "env.json").read_text()).keys()
+    assert {"torch", "python", "device", "processes", "threads"} <= json.loads(
+        (run.path / "env.json").read_text()
+    ).keys()
     assert set(run.samples().column_names) >= {
         "id", "prediction", "quality", "tau", "target", "suggested", "first_learned", "forgotten", "mean_margin",
     }  # fmt: skip
@@ -312,7 +318,11 @@ def test_changed_data_are_refused_on_resume(tiny, tmp_path, blobs):
 def test_still_at_chance_is_said_by_name(tiny, tmp_path):
     listener = Listens()
     options = {"penalty_weight": 1e-6}
-    fit(tiny("car", train__epochs=20, method__options=options, optimiser__rate=1e-9), tmp_path / "run", progress=listener)
+    fit(
+        tiny("car", train__epochs=20, method__options=options, optimiser__rate=1e-9),
+        tmp_path / "run",
+        progress=listener,
+    )
     assert any("still at chance" in text and "penalty_weight" in text for text in listener.warnings)
     assert len([text for text in listener.warnings if "chance" in text]) == 1
 

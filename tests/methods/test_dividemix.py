@@ -281,7 +281,7 @@ class TestVerdict:
     def test_corrected_labels_by_hand(self, make, make_run):
         method = make(clean_threshold=0.6)
         quality = torch.tensor([0.75, 0.6, 0.61, 0.25, 1.0, 0.0, 0.9, 0.5])
-        method.label_quality = lambda run: quality
+        method.label_quality = lambda _: quality
         corrected, p = method.corrected(make_run(X, GIVEN)), method.predict(X)
         for row in range(N):
             w = quality[row] if quality[row] > 0.6 else 0.0

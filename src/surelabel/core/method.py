@@ -58,27 +58,45 @@ class Step:
 class Record(Protocol):
     """Each training sample's history, as (N,) tensors: what the network said when the sample was trained on."""
 
-    visits: Tensor
-    """Epochs in which the sample was seen; 0 for rows that never were."""
-    prediction: Tensor
-    """The class predicted at the last visit."""
-    mean_given_probability: Tensor
-    """The running mean over visits of p at the given label."""
-    mean_margin: Tensor
-    """The running mean of the given label's logit minus the largest other."""
-    first_learned: Tensor
-    """The epoch at which the given label was first predicted; 0 for never."""
-    forgotten: Tensor
-    """How often the prediction went from the given label to another."""
+    @property
+    def visits(self) -> Tensor:
+        """Epochs in which the sample was seen; 0 for rows that never were."""
+
+    @property
+    def prediction(self) -> Tensor:
+        """The class predicted at the last visit."""
+
+    @property
+    def mean_given_probability(self) -> Tensor:
+        """The running mean over visits of p at the given label."""
+
+    @property
+    def mean_margin(self) -> Tensor:
+        """The running mean of the given label's logit minus the largest other."""
+
+    @property
+    def first_learned(self) -> Tensor:
+        """The epoch at which the given label was first predicted; 0 for never."""
+
+    @property
+    def forgotten(self) -> Tensor:
+        """How often the prediction went from the given label to another."""
 
 
 class Run(Protocol):
     """The handle that `plan`, `then`, `stop` and the verdict get. No loader, optimiser, rank or path is behind it."""
 
-    clock: Clock
-    record: Record
-    history: Sequence[Mapping[str, Any]]
-    """One row of metrics per finished epoch."""
+    @property
+    def clock(self) -> Clock:
+        """Where training stands, at the start of the current epoch."""
+
+    @property
+    def record(self) -> Record:
+        """Each training sample's history."""
+
+    @property
+    def history(self) -> Sequence[Mapping[str, Any]]:
+        """One row of metrics per finished epoch."""
 
     @property
     def all(self) -> Tensor:

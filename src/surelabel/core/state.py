@@ -32,7 +32,7 @@ class SampleStore(nn.Module):
     def one_hot(cls, labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> "SampleStore":
         """A table of one-hot rows."""
         labels = torch.as_tensor(labels, dtype=torch.long)
-        if labels.numel() and not (0 <= int(labels.min()) and int(labels.max()) < num_classes):
+        if labels.numel() and not (int(labels.min()) >= 0 and int(labels.max()) < num_classes):
             raise ValueError(f"labels must lie in 0..{num_classes - 1}, got {int(labels.min())}..{int(labels.max())}")
         store = cls(len(labels), num_classes, dtype=dtype)
         store.rows[torch.arange(len(labels)), labels] = 1

@@ -110,8 +110,9 @@ class Metrics:
         if row["given_accuracy"] > 1.2 * chance:
             return []
         return [
-            f"training is still at chance after {row['epoch']} of {epochs} epochs ({row['given_accuracy']:.1%} of the given "
-            f"labels predicted, the largest class has {chance:.1%}): {engine.method.hint_at_chance()}"
+            f"training is still at chance after {row['epoch']} of {epochs} epochs "
+            f"({100 * row['given_accuracy']:.1f} % of the given "
+            f"labels predicted, the largest class has {100 * chance:.1f} %): {engine.method.hint_at_chance()}"
         ]
 
     def state(self) -> dict[str, Any]:

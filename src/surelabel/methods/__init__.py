@@ -45,7 +45,7 @@ def checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
             exist = f"{hint}it has {', '.join(known)}" if known else "it has no options"
             raise ConfigError(f"method.{option}: {name} has no such option; {exist}")
     fields: dict[str, Any] = {key: (parameter.annotation, parameter.default) for key, parameter in known.items()}
-    model = create_model("Options", __config__=ConfigDict(extra="forbid"), **fields)
+    model = create_model("Options", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
     try:
         return {key: getattr(model(**options), key) for key in options}
     except ValidationError as error:

@@ -246,9 +246,7 @@ class CAR(Method):
         probability = outputs.logits.detach().softmax(1)
         tau = probability.amax(1) if outputs.confidence_logit is None else outputs.tau.detach()
         target = self.target.update(batch, clock, probability, tau)
-        cace, penalty, reverse = car_terms(
-            outputs.logits, outputs.confidence_logit, target, log_zero=self.log_zero
-        )
+        cace, penalty, reverse = car_terms(outputs.logits, outputs.confidence_logit, target, log_zero=self.log_zero)
         self.tau.write(batch.index, tau)
         terms = {"cace": batch.mean(cace), "penalty": self.penalty_weight * batch.mean(penalty)}
         if self.reverse_weight:
@@ -284,7 +282,9 @@ class CAR(Method):
         """The penalty weight is what keeps CAR at chance."""
         classes = self.task.num_classes
         start = min(1.0, self.penalty_weight / (classes - 1))
+        if start == 1:
+            return super().hint_at_chance()
         return (
-            f"penalty_weight={self.penalty_weight:g} damps gradients to Q0={start:.3f} at the start; "
+            f"penalty_weight={self.penalty_weight:g} damps gradients to Q0={start:.3g} at the start; "
             f"try penalty_weight={max(2 * self.penalty_weight, 0.25 * (classes - 1)):.3g}"
         )

@@ -92,7 +92,10 @@ class CoTeaching(Method):
 
     def mean_loss(self, batch: Batch) -> Tensor:
         """(B,) loss at the given label, mean over both networks."""
-        return (cross_entropy(self.first(batch.x).logits, batch.label) + cross_entropy(self.second(batch.x).logits, batch.label)) / 2
+        return (
+            cross_entropy(self.first(batch.x).logits, batch.label)
+            + cross_entropy(self.second(batch.x).logits, batch.label)
+        ) / 2
 
     def label_quality(self, run: Run) -> Tensor:
         """P(small-loss component) of the final losses weighs the running mean of p at the given label.

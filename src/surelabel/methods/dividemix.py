@@ -129,7 +129,13 @@ class DivideMix(Method):
         return self.mix_step(self.second, self.first, self.clean_probability[0], batch, clock, unlabelled)
 
     def mix_step(
-        self, network: nn.Module, helper: nn.Module, clean: Tensor, labelled: Batch, clock: Clock, unlabelled: Batch | None
+        self,
+        network: nn.Module,
+        helper: nn.Module,
+        clean: Tensor,
+        labelled: Batch,
+        clock: Clock,
+        unlabelled: Batch | None,
     ) -> Step:
         """MixMatch on refined and guessed labels."""
         refined = self.refined(network, labelled, clean[labelled.index])

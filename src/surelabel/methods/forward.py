@@ -93,7 +93,9 @@ class Forward(Method):
 
     def estimate(self, run: Run) -> None:
         """T from the predictions for all samples, without augmentation."""
-        self.transition.copy_(estimate_transition(run.collect(lambda batch: self.predict(batch.x), View(augment=False))))
+        self.transition.copy_(
+            estimate_transition(run.collect(lambda batch: self.predict(batch.x), View(augment=False)))
+        )
         run.note("transition", self.transition.tolist())
 
     def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:

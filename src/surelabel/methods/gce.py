@@ -19,7 +19,9 @@ class GCE(Method):
         q: between cross entropy (near 0) and half the mean absolute error (1); the paper has 0.7
     """
 
-    paper = "Zhang and Sabuncu: Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels, NeurIPS"
+    paper = (
+        "Zhang and Sabuncu: Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy Labels, NeurIPS"
+    )
     year = 2018
     kind = "loss"
 
