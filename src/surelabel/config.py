@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from surelabel.errors import ConfigError
 
@@ -57,12 +57,22 @@ class NoiseConfig(Part):
     """None is the run's seed."""
 
 
+def _plain(value: Any) -> Any:
+    """Lists for tuples, all the way down: what JSON would make of it, so that a configuration equals its round trip."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+Options = Annotated[dict[str, Any], AfterValidator(_plain)]
+
+
 class MethodConfig(Part):
     """How to train."""
 
     name: str = "car"
     """Name of the method, as `surelabel methods` lists it."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: Options = Field(default_factory=dict)
     """Options of the method; the rest have its defaults."""
 
 
@@ -71,7 +81,7 @@ class ModelConfig(Part):
 
     name: str = "auto"
     """mlp, cnn, resnet18, resnet34; auto is mlp for features and tiny images, cnn for others."""
-    options: dict[str, Any] = Field(default_factory=dict)
+    options: Options = Field(default_factory=dict)
     """Options of the backbone; the rest have its defaults."""
 
 
@@ -82,7 +92,7 @@ class CosineRestarts(Part):
     period: int = Field(10, ge=1)
     """Epochs per restart."""
     min_rate: float = Field(0.001, ge=0)
-    """The rate a period falls to."""
+    """The rate a period falls towards; the next epoch after its last would have it."""
 
 
 class Cosine(Part):

@@ -241,7 +241,7 @@ class TestDefaults:
 
     def test_hint_at_chance_names_the_penalty_weight_and_a_larger_one(self, make_task):
         hint = CAR(make_task(GIVEN, num_classes=11), penalty_weight=0.5).hint_at_chance()
-        assert "penalty_weight=0.5 damps gradients to Q0=0.050" in hint
+        assert "penalty_weight=0.5 damps gradients to Q0=0.05" in hint
         assert float(re.search(r"try penalty_weight=(\S+)", hint)[1]) == 2.5
 
 

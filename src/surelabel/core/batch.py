@@ -8,6 +8,9 @@ from torch import Tensor
 
 from surelabel.core.collective import total
 
+SMALLEST_WEIGHT = 1e-12
+"""Divides the sum over no selected rows, which is zero, instead of zero."""
+
 
 class Outputs(NamedTuple):
     """What a network says about B inputs."""
@@ -51,7 +54,7 @@ class Batch:
         With nothing selected it is a zero that is still connected to the graph, because other ranks wait for its gradient.
         """
         weight = self.weight if where is None else self.weight * where
-        return total((values * weight).sum()) / total(weight.sum()).clamp(min=1)
+        return total((values * weight).sum()) / total(weight.sum()).clamp(min=SMALLEST_WEIGHT)
 
     @property
     def num_rows(self) -> int:

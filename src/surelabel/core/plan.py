@@ -35,6 +35,7 @@ class Clock:
     run_fraction: float
     """Share of the whole run that is done, in [0, 1)."""
     seed: int = 0
+    pass_number: int = 0
 
     @property
     def progress(self) -> float:
@@ -43,7 +44,7 @@ class Clock:
 
     def generator(self, purpose: str = "") -> torch.Generator:
         """A CPU generator that depends on the seed and on where training stands: equal on all ranks, nothing to save."""
-        seed = seed_of(self.seed, self.stage, self.epoch, self.step, purpose)
+        seed = seed_of(self.seed, self.stage, self.epoch, self.pass_number, self.step, purpose)
         return torch.Generator().manual_seed(seed)
 
 

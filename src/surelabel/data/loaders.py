@@ -91,10 +91,10 @@ class Loader:
             return x
         return self.augment(x, index, seed, copy)
 
-    def collect(self, function: Callable[[Batch], Tensor], view: View) -> Tensor:
-        """`function` of every batch as (n, ...) rows in the view's order, equal on all ranks."""
+    def collect(self, function: Callable[[Batch], Tensor], view: View, seed: int = 0) -> Tensor:
+        """`function` of every batch as (n, ...) rows in the view's order, equal on all ranks; `seed` is of augmentation."""
         rows, parts = self.rows(view), []
         for begin, end in batch_bounds(len(rows), max(view.batch_size or self.batch_size, 512)) if len(rows) else []:
-            part = gathered(function(self.batch(own_part(rows[begin:end]), view)).contiguous())
+            part = gathered(function(self.batch(own_part(rows[begin:end]), view, seed)).contiguous())
             parts.append(part[: end - begin])
         return torch.cat(parts) if parts else torch.empty(0)

@@ -13,6 +13,16 @@ from surelabel.core.plan import View
 from surelabel.data.loaders import Loader
 
 
+def share(mask: Tensor) -> float:
+    """The share of true entries, exactly."""
+    return int(mask.sum()) / max(mask.numel(), 1)
+
+
+def exact_dtype(device: torch.device) -> torch.dtype:
+    """The widest float of a device, for sums over many steps."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 @torch.no_grad()
 def in_eval_mode(method: Method, work: Callable[[], Any], train_mode: bool = False) -> Any:
     """Do `work` without gradient, in evaluation mode unless asked otherwise, and leave the mode as it was."""
@@ -34,9 +44,9 @@ def predictions(method: Method, loader: Loader) -> Tensor:
 def accuracies(probability: Tensor, label: Tensor) -> dict[str, float]:
     """Top-1 and top-5 accuracy; with at most five classes the latter says nothing and is left out."""
     label = label.to(probability.device)
-    result = {"top1": (probability.argmax(1) == label).double().mean().item()}
+    result = {"top1": share(probability.argmax(1) == label)}
     if probability.shape[1] > 5:
-        result["top5"] = (probability.topk(5, 1).indices == label[:, None]).any(1).double().mean().item()
+        result["top5"] = share((probability.topk(5, 1).indices == label[:, None]).any(1))
     return result
 
 
@@ -47,14 +57,14 @@ def memorisation(prediction: Tensor, given: Tensor, clean: Tensor) -> dict[str, 
     result = {}
     if (~false).any():
         result["clean_labels"] = {
-            "correct": right[~false].double().mean().item(),
-            "wrong": (~right[~false]).double().mean().item(),
+            "correct": share(right[~false]),
+            "wrong": share(~right[~false]),
         }
     if false.any():
         result["false_labels"] = {
-            "correct": right[false].double().mean().item(),
-            "memorised": memorised[false].double().mean().item(),
-            "other": (~right & ~memorised)[false].double().mean().item(),
+            "correct": share(right[false]),
+            "memorised": share(memorised[false]),
+            "other": share((~right & ~memorised)[false]),
         }
     return result
 
@@ -64,7 +74,7 @@ class GradientShare:
 
     def __init__(self, networks: list[nn.Module], is_false: Tensor) -> None:
         self.is_false = is_false
-        self.sums = torch.zeros(2, dtype=torch.float64, device=is_false.device)
+        self.sums = torch.zeros(2, dtype=exact_dtype(is_false.device), device=is_false.device)
         self._logits: list[Tensor] = []
         for network in networks:
             network.register_forward_hook(self._keep)
@@ -78,7 +88,7 @@ class GradientShare:
         """Add this step; forward passes of other rows than the batch's (mixed ones) do not count."""
         for logits in self._logits:
             if logits.grad is not None and len(logits) == batch.num_rows:
-                norm = logits.grad.abs().sum(1).double() * batch.weight
+                norm = logits.grad.abs().sum(1).to(self.sums.dtype) * batch.weight
                 false = self.is_false[batch.index] & (batch.index >= 0)
                 self.sums += torch.stack([norm[~false].sum(), norm[false].sum()])
         self._logits.clear()
@@ -87,5 +97,5 @@ class GradientShare:
         """The two shares of the epoch, which sum to one."""
         sums = total(self.sums)
         self.sums = torch.zeros_like(self.sums)
-        share = sums / sums.sum().clamp(min=1e-300)
-        return {"clean": share[0].item(), "false": share[1].item()}
+        clean, false = (sums / sums.sum().clamp(min=1e-30)).tolist()
+        return {"clean": clean, "false": false}

@@ -85,6 +85,7 @@ class Engine:
         self.best: dict[str, Any] | None = None
         self.optimiser: Any = None
         self.saved_at = time.monotonic()
+        self.known_epochs = self.num_epochs
         self.metrics = Metrics(self)
 
     # The Run that methods see.
@@ -106,7 +107,8 @@ class Engine:
 
     def collect(self, function: Callable[[Batch], Tensor], view: View, train_mode: bool = False) -> Tensor:
         """`function` of every batch of `view`, without gradient, in the view's order, equal on all ranks."""
-        return in_eval_mode(self.method, lambda: self.loader.collect(function, view), train_mode)
+        seed = seed_of(self.config.train.seed, "collect", self.position.run_epoch)
+        return in_eval_mode(self.method, lambda: self.loader.collect(function, view, seed), train_mode)
 
     def note(self, name: str, value: Any) -> None:
         """Keep an estimate in this epoch's metrics."""
@@ -125,7 +127,7 @@ class Engine:
             elif state is not None:
                 self.optimiser = self._make_optimiser(stage)
                 self.optimiser.load_state_dict(state["optimiser"])
-            state = None
+            state, self.known_epochs = None, self.num_epochs
             self._run_stage(stage)
 
     def _run_stage(self, stage: Stage) -> None:
@@ -276,13 +278,9 @@ class Engine:
         return next(s for s in self.method.stages() if s.name == (self.position.stage or self.position.finished[-1]))
 
     def _clock(self, stage: Stage, step: int, steps: int) -> Clock:
-        done = (self.position.run_epoch - 1 + step / steps) / self.num_epochs_of_run
-        return Clock(stage.name, self.position.epoch, stage.epochs, step, steps, done, self.config.train.seed)
-
-    @property
-    def num_epochs_of_run(self) -> int:
-        """Epochs that the configuration asks for."""
-        return self.config.train.epochs
+        now = self.position
+        done = (now.run_epoch - 1 + step / steps) / max(self.known_epochs, now.run_epoch)
+        return Clock(stage.name, now.epoch, stage.epochs, step, steps, done, self.config.train.seed, now.pass_number)
 
     def save(self) -> None:
         """Write the resume state; every rank calls."""

@@ -7,9 +7,18 @@ import torch
 from torch import Tensor
 
 from surelabel.core.batch import Batch
+from surelabel.core.collective import rank, total
 from surelabel.core.plan import View
 from surelabel.data.loaders import Loader
-from surelabel.engine.evaluate import GradientShare, accuracies, in_eval_mode, memorisation, predictions
+from surelabel.engine.evaluate import (
+    GradientShare,
+    accuracies,
+    exact_dtype,
+    in_eval_mode,
+    memorisation,
+    predictions,
+    share,
+)
 
 if TYPE_CHECKING:
     from surelabel.engine.fit import Engine
@@ -30,6 +39,7 @@ class Metrics:
         parts = {**corpus.tests} if corpus.validation is None else {**corpus.tests, "": corpus.validation}
         self.loaders = {name: Loader(rows, config.batch_size, device=device) for name, rows in parts.items()}
         self.counts: dict[str, int] = {}
+        self.exact = exact_dtype(device)
         self.gradient_share = None
         if config.gradient_share and self.clean is not None:
             self.gradient_share = GradientShare(list(engine.method.networks().values()), self.given != self.clean)
@@ -38,7 +48,7 @@ class Metrics:
         """Add a step's terms to the epoch's sums; they stay on the device."""
         sums = self.engine.sums
         for name, term in terms.items():
-            term = term.detach().double()
+            term = term.detach().to(self.exact)
             sums[name] = sums[name] + term if name in sums else term
             self.counts[name] = self.counts[name] + 1 if name in self.counts else 1
 
@@ -60,7 +70,7 @@ class Metrics:
     def row(self, rate: float, is_last: bool) -> dict[str, Any]:
         """The metrics of the epoch that has just ended."""
         engine, position = self.engine, self.engine.position
-        terms = {name: (total / self.counts[name]).item() for name, total in engine.sums.items()}
+        terms = {name: (added / self.counts[name]).item() for name, added in engine.sums.items()}
         row: dict[str, Any] = {
             "epoch": position.run_epoch,
             "stage": position.stage,
@@ -90,12 +100,12 @@ class Metrics:
         if not seen.any():
             return {}
         prediction, given = record.prediction[seen], self.given[seen]
-        result: dict[str, Any] = {"given_accuracy": (prediction == given).double().mean().item()}
+        result: dict[str, Any] = {"given_accuracy": share(prediction == given)}
         if self.clean is not None:
             result.update(memorisation(prediction, given, self.clean[seen]))
             if (targets := self.engine.method.targets()) is not None:
                 named = targets.apply_rows(lambda rows: rows.argmax(1))
-                result["correction_accuracy"] = (named == self.clean).double().mean().item()
+                result["correction_accuracy"] = share(named == self.clean)
             if self.gradient_share is not None:
                 result["gradient_share"] = self.gradient_share.close_epoch()
         return result
@@ -116,12 +126,12 @@ class Metrics:
         ]
 
     def state(self) -> dict[str, Any]:
-        """What a resumed epoch needs to go on adding up."""
-        share = None if self.gradient_share is None else self.gradient_share.sums
-        return {"counts": self.counts, "gradient_share": share}
+        """What a resumed epoch needs to go on adding up; every rank calls, for sums are of all ranks."""
+        sums = None if self.gradient_share is None else total(self.gradient_share.sums)
+        return {"counts": self.counts, "gradient_share": sums}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from there."""
         self.counts = state["counts"]
-        if self.gradient_share is not None and state["gradient_share"] is not None:
+        if self.gradient_share is not None and state["gradient_share"] is not None and rank() == 0:
             self.gradient_share.sums = state["gradient_share"]
