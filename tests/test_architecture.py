@@ -14,7 +14,7 @@ ALLOWED = {
     "config": {"errors"},
     "core": {"config", "core", "errors"},
     "losses": set(),
-    "selection": set(),
+    "selection": {"core"},
     "mixing": {"core"},
     "noise": {"config", "errors"},
     "models": {"core.batch", "errors", "models"},

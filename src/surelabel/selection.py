@@ -4,6 +4,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surelabel.core import Batch, gathered, own_rows
+
+ROUNDING = 1e-3
+"""Of a sample: rates are float32 buffers, and 0.8 x 10 samples must be 8 and not 7."""
+
 
 def smallest(values: Tensor, count: int, allowed: Tensor | None = None) -> Tensor:
     """(B,) mask of the `count` smallest values; ties by position, NaN last, rows that are not `allowed` never."""
@@ -13,6 +18,22 @@ def smallest(values: Tensor, count: int, allowed: Tensor | None = None) -> Tenso
     mask = torch.zeros(len(values), dtype=torch.bool, device=values.device)
     mask[order[:count]] = True
     return mask
+
+
+def easiest(loss: Tensor, batch: Batch, forget_share: float, among: Tensor | None = None) -> Tensor:
+    """(B,) mask: the small-loss part of the whole batch, all ranks' rows, `among` the rows that may be chosen.
+
+    At least one row is kept, if any may be.
+    """
+    allowed = batch.weight > 0 if among is None else (batch.weight > 0) & among
+    everyone = gathered(allowed)
+    keep = max(1, int((1 - forget_share) * int(everyone.sum()) + ROUNDING))
+    return own_rows(smallest(gathered(loss.detach()), keep, allowed=everyone))
+
+
+def estimated_noise_rate(losses: Tensor) -> float:
+    """The share of labels that are wrong, as the weight of the high-loss component: no clean label is needed."""
+    return float(1 - low_component_probability(losses).mean())
 
 
 def low_component_probability(values: Tensor, max_iter: int = 10, tol: float = 1e-2, reg_covar: float = 5e-4) -> Tensor:

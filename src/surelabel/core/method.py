@@ -123,6 +123,10 @@ class Method(nn.Module):
     paper: ClassVar[str] = ""
     year: ClassVar[int] = 0
     kind: ClassVar[str] = ""
+    """loss, correction, selection, label correction, regularisation or semi-supervised."""
+    forward_passes: ClassVar[float] = 1
+    """Forward passes of a network over a batch's rows in one training step, counted over all networks."""
+    backward_passes: ClassVar[float] = 1
 
     def __init__(self, task: Task) -> None:
         super().__init__()

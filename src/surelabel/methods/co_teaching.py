@@ -18,13 +18,11 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, gathered, own_rows, total
+from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
 from surelabel.losses import cross_entropy
-from surelabel.selection import low_component_probability, smallest
+from surelabel.selection import easiest, estimated_noise_rate, low_component_probability
 
 PUBLISHED_RAMP_SHARE = 10 / 200
-ROUNDING = 1e-3
-"""Of a sample: the rate is a float32 buffer, and 0.8 x 10 samples must be 8 and not 7."""
 
 
 def forget_share(epoch: int, ramp: int, rate: float) -> float:
@@ -44,6 +42,8 @@ class CoTeaching(Method):
     paper = "Han et al.: Co-teaching: Robust Training of Deep Neural Networks with Extremely Noisy Labels, NeurIPS"
     year = 2018
     kind = "selection"
+    forward_passes = 2
+    backward_passes = 2
 
     rate: Tensor
 
@@ -69,7 +69,7 @@ class CoTeaching(Method):
         """All samples; once, the estimate of the noise rate."""
         if self.rate.isnan() and run.clock.epoch > self.warm_up:
             losses = run.collect(self.mean_loss, View(augment=False))
-            self.rate.fill_(1 - low_component_probability(losses).mean())
+            self.rate.fill_(estimated_noise_rate(losses))
             run.note("forget_rate", float(self.rate))
         return [Pass(self.step, {"batch": View()})]
 
@@ -80,15 +80,9 @@ class CoTeaching(Method):
         forget = 0.0
         if clock.epoch > self.warm_up:
             forget = forget_share(clock.epoch - self.warm_up, self.ramp, float(self.rate))
-        keep = max(1, int((1 - forget) * float(total(batch.weight.sum())) + ROUNDING))
-        by_first, by_second = (self.easiest(loss, batch, keep) for loss in losses)
+        by_first, by_second = (easiest(loss, batch, forget) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
-
-    @staticmethod
-    def easiest(loss: Tensor, batch: Batch, keep: int) -> Tensor:
-        """(B,) mask: this rank's part of the `keep` smallest losses of the whole batch."""
-        return own_rows(smallest(gathered(loss.detach()), keep, allowed=gathered(batch.weight) > 0))
 
     def mean_loss(self, batch: Batch) -> Tensor:
         """(B,) loss at the given label, mean over both networks."""

@@ -53,6 +53,10 @@ class DivideMix(Method):
     paper = "Li, Socher and Hoi: DivideMix: Learning with Noisy Labels as Semi-supervised Learning, ICLR"
     year = 2020
     kind = "semi-supervised"
+    # Per labelled batch and network: four guesses by each network's two views (two networks for the unlabelled), then the
+    # mixed rows of two labelled and two unlabelled views.
+    forward_passes = 20
+    backward_passes = 8
 
     clean_probability: Tensor
 
