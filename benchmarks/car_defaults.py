@@ -2,9 +2,10 @@
 
     python benchmarks/car_defaults.py [--seeds 0 1 2] [--data digits] [--set FIELD=VALUE ...]
 
-For each variant of CAR, on digits with 40 % symmetric noise (true class excluded): test accuracy of the last epoch, memorised false
-labels, correction accuracy (argmax t), and the AUROC with which each candidate ranks the wrong labels: the target at the given
-label (t_y), the running mean of p at the given label over all visits (mean p_y), the mean margin, tau. Means over seeds.
+For each variant of CAR, on digits with 40 % symmetric noise (true class excluded): test accuracy of the last epoch, memorised
+false labels, correction accuracy (argmax t), and the AUROC with which each candidate ranks the wrong labels: the target at the
+given label (t_y), the running mean of p at the given label over all visits (mean p_y), the mean margin, tau, and the verdict
+itself (quality). Means over seeds.
 """
 
 import argparse
@@ -35,7 +36,7 @@ BASE = {
     "train.threads": 1,
 }
 
-COLUMNS = ("test", "best test", "memorised", "corrected", "t_y", "mean p_y", "margin", "tau")
+COLUMNS = ("test", "best test", "memorised", "corrected", "t_y", "mean p_y", "margin", "tau", "quality")
 
 
 def measured(data: str, settings: dict, seed: int, folder: Path) -> list[float]:
@@ -47,7 +48,10 @@ def measured(data: str, settings: dict, seed: int, folder: Path) -> list[float]:
     target = np.stack(samples["target"].to_pylist())[np.arange(len(given)), given]
     scores = [
         target,
-        *(samples[name].to_numpy().astype(float) for name in ("mean_given_probability", "mean_margin", "tau")),
+        *(
+            samples[name].to_numpy().astype(float)
+            for name in ("mean_given_probability", "mean_margin", "tau", "quality")
+        ),
     ]
     tests = [row["tests"]["test"]["top1"] for row in rows]
     last = rows[-1]

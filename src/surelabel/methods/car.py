@@ -147,15 +147,17 @@ class TargetEstimation(nn.Module):
         return sum(self.is_due(epoch) for epoch in range(1, self.epochs + 1))
 
     def quality(self, given: Tensor, seen: Tensor) -> Tensor:
-        """(N,) the target's probability of the given label, without what the given label itself brought into it.
+        """(N,) how far training supports the given label: the mean of what the targets say and of `seen`.
 
-        t_y = alpha^n + (1 - alpha^n) x (mean of p_y over the n updates). For a row that was never blended t_y is 1 and says
-        nothing, so the share alpha^n is taken from `seen`, the running mean of p_y over all visits, instead.
+        `seen` is the running mean of p_y over all visits. The targets say t_y = alpha^n + (1 - alpha^n) x (mean of p_y over the n
+        updates), where alpha^n is the given label's own word: it is taken back and filled with `seen`, so that a row that was
+        never blended is judged by `seen` alone. docs/decisions/0004 has the measurements.
         """
         if self.strategy == "none":
             return seen
         at_given = self.rows(given).gather(1, given[:, None]).squeeze(1)
-        return (at_given - self.given_share() * (1 - seen)).clamp(0, 1)
+        supported = (at_given - self.given_share() * (1 - seen)).clamp(0, 1)
+        return (supported + seen) / 2
 
     def corrected(self, given: Tensor, prediction: Tensor) -> Tensor:
         """(N, K) targets, with the weight that the given label still has in them handed to the (N, K) prediction."""
