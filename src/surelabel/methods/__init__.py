@@ -4,6 +4,7 @@ import difflib
 import inspect
 import pkgutil
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from pydantic import ConfigDict, ValidationError, create_model
@@ -19,20 +20,30 @@ def names() -> list[str]:
 
 
 def find(name: str) -> type[Method]:
-    """The method of that name: the one Method class that its file defines."""
-    if name not in names():
+    """The method of that name: a file here, or the dotted name of a module elsewhere; it defines exactly one Method."""
+    if "." not in name and name not in names():
         near = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigError(f"method.name: there is no method {name!r}; {hint}there are {', '.join(names())}")
-    module = import_module(f"{__name__}.{name}")
+    module = _imported(name if "." in name else f"{__name__}.{name}")
     classes = [
         item
         for item in vars(module).values()
         if inspect.isclass(item) and issubclass(item, Method) and item.__module__ == module.__name__
     ]
     if len(classes) != 1:
-        raise TypeError(f"methods/{name}.py must define exactly one Method, found {[c.__name__ for c in classes]}")
+        found = ", ".join(c.__name__ for c in classes) or "none"
+        raise ConfigError(f"method.name: {name} must define exactly one Method, found {found}")
     return classes[0]
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if not name.startswith(str(error.name)):
+            raise  # the file is there and misses something itself
+        raise ConfigError(f"method.name: {name}: there is no module {error.name}") from None
 
 
 def checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:

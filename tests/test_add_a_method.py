@@ -1,0 +1,56 @@
+"""The page on adding a method: its code, dropped into a temporary package, trains by name."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import surelabel
+from surelabel import methods
+from surelabel.core.method import option_help
+from surelabel.errors import ConfigError
+
+PAGE = Path(__file__).parents[1] / "docs" / "add-a-method.md"
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package with the page's method in it."""
+    code = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
+    folder = tmp_path / "my_methods"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "doubt.py").write_text(code, encoding="utf-8")
+    (folder / "empty.py").write_text('"""No method here."""\n', encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    yield folder
+    for name in [name for name in sys.modules if name.startswith("my_methods")]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("package")
+def test_it_trains_by_name(tiny, tmp_path):
+    config = tiny("my_methods.doubt", train__epochs=24, method__options={"momentum": 0.5}, noise__rate=0.2)
+    run = surelabel.fit(config, tmp_path / "run")
+    assert run.metrics()[-1]["tests"]["test"]["top1"] > 0.6
+    assert surelabel.audit(run).measures()["quality_auroc"] > 0.7
+    assert run.config().method.name == "my_methods.doubt"
+    assert surelabel.load(run.path).predict_proba([[0.0] * 6]).shape == (1, 3)
+
+
+@pytest.mark.usefixtures("package")
+def test_its_options_are_checked_and_explained():
+    assert option_help(methods.find("my_methods.doubt"))["momentum"].startswith("m, the share")
+    with pytest.raises(ConfigError, match=r"method\.momentum: .*less than 1.*got 2"):
+        methods.checked_options("my_methods.doubt", {"momentum": 2})
+    with pytest.raises(ConfigError, match="did you mean momentum"):
+        methods.checked_options("my_methods.doubt", {"momentun": 0.5})
+
+
+@pytest.mark.usefixtures("package")
+def test_what_cannot_be_found_is_said():
+    with pytest.raises(ConfigError, match=r"my_methods\.nothing.*no module"):
+        methods.find("my_methods.nothing")
+    with pytest.raises(ConfigError, match=r"my_methods\.empty must define exactly one Method"):
+        methods.find("my_methods.empty")
