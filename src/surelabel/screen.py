@@ -48,8 +48,8 @@ def tell(text: str) -> None:
 
 
 def say_json(content: Any) -> None:
-    """One JSON value on stdout; what is not a number becomes null."""
-    say(json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False))
+    """One JSON value, on one line of stdout, so that `tail -n 1` finds it; what is not a number becomes null."""
+    say(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
