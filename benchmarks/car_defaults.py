@@ -1,14 +1,18 @@
 """Why CAR's defaults and its verdict are what they are: penalty weights, target strategies, and what ranks wrong labels.
 
-    python benchmarks/car_defaults.py [--seeds 0 1 2] [--data digits] [--set FIELD=VALUE ...]
+    python benchmarks/car_defaults.py [--seeds 0 1 2] [--only VARIANT ...] [--set FIELD=VALUE ...]
+    python benchmarks/car_defaults.py --cifar10 FOLDER --seeds 0 --only penalty_weight=0.5 penalty_weight=0.9 penalty_weight=2 \
+        --set model.name=cnn --set model.width=16 --set train.epochs=30
 
 For each variant of CAR, on digits with 40 % symmetric noise (true class excluded): test accuracy of the last epoch, memorised
 false labels, correction accuracy (argmax t), and the AUROC with which each candidate ranks the wrong labels: the target at the
 given label (t_y), the running mean of p at the given label over all visits (mean p_y), the mean margin, tau, and the verdict
-itself (quality). Means over seeds.
+itself (quality). Means over seeds. FOLDER holds CIFAR-10 as train.parquet and test.parquet, as the Hugging Face hub has it; the first
+4,000 training and 2,000 test images are used.
 """
 
 import argparse
+import io
 import tempfile
 from pathlib import Path
 
@@ -60,19 +64,37 @@ def measured(data: str, settings: dict, seed: int, folder: Path) -> list[float]:
     return [tests[-1], max(tests), last["false_labels"]["memorised"], corrected, *aurocs]
 
 
+def cifar_subset(folder: Path, out: Path, num_train: int = 4000, num_test: int = 2000) -> str:
+    """The first images of CIFAR-10 as an .npz."""
+    import pyarrow.parquet as pq
+    from PIL import Image
+
+    arrays = {}
+    for part, suffix, size in (("train", "", num_train), ("test", "_test", num_test)):
+        table = pq.read_table(folder / f"{part}.parquet", columns=["img", "label"]).slice(0, size)
+        images = (Image.open(io.BytesIO(row["bytes"])).convert("RGB") for row in table["img"].to_pylist())
+        arrays |= {
+            f"x{suffix}": np.stack([np.asarray(image) for image in images]),
+            f"y{suffix}": table["label"].to_numpy(),
+        }
+    np.savez(out, **arrays)
+    return str(out)
+
+
 def main() -> None:
     """Print one line per variant."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--data", default="digits")
+    parser.add_argument("--cifar10", type=Path)
     parser.add_argument("--set", action="append", default=[], dest="assignments")
     parser.add_argument("--only", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     arguments = parser.parse_args()
     base = BASE | dict(map(parsed_assignment, arguments.assignments))
     print(f"{'variant':30}" + "".join(f"{name:>11}" for name in COLUMNS), flush=True)
     for name in arguments.only:
-        with tempfile.TemporaryDirectory() as folder:
-            rows = [measured(arguments.data, base | VARIANTS[name], seed, Path(folder)) for seed in arguments.seeds]
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as place:
+            data = cifar_subset(arguments.cifar10, Path(place) / "cifar.npz") if arguments.cifar10 else "digits"
+            rows = [measured(data, base | VARIANTS[name], seed, Path(folder)) for seed in arguments.seeds]
         print(f"{name:30}" + "".join(f"{value:11.4f}" for value in np.mean(rows, axis=0)), flush=True)
 
 
