@@ -103,7 +103,7 @@ def measured(folder: str) -> dict[str, float]:
         "test": tests[-1],
         "best_oracle": max(tests),
         "auroc": audit["quality_auroc"],
-        "correction": audit["correction_accuracy"],
+        "correction": audit["suggested_accuracy"],
         "seconds": sum(row["seconds"] for row in rows),
     }
 

@@ -36,7 +36,18 @@ def test_it_trains_by_name(tiny, tmp_path):
     assert run.metrics()[-1]["tests"]["test"]["top1"] > 0.6
     assert surelabel.audit(run).measures()["quality_auroc"] > 0.7
     assert run.config().method.name == "my_methods.doubt"
-    assert surelabel.load(run.path).predict_proba([[0.0] * 6]).shape == (1, 3)
+    assert surelabel.load(run.path, trust=True).predict_proba([[0.0] * 6]).shape == (1, 3)
+
+
+@pytest.mark.usefixtures("package")
+def test_a_run_does_not_decide_what_code_is_imported(tiny, tmp_path):
+    run = surelabel.fit(tiny("my_methods.doubt", train__epochs=1), tmp_path / "run")
+    for name in [name for name in sys.modules if name.startswith("my_methods")]:
+        del sys.modules[name]
+    for use in (surelabel.load, surelabel.resume):
+        with pytest.raises(surelabel.SurelabelError, match=r"my_methods\.doubt is not part of surelabel.*--trust"):
+            use(run.path)
+    assert "my_methods.doubt" not in sys.modules
 
 
 @pytest.mark.usefixtures("package")

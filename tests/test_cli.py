@@ -286,7 +286,7 @@ class TestErrors:
         Path("full").mkdir()
         Path("full/file").touch()
         for command in (["fit", "digits"], ["demo"]):
-            assert "full: this folder is not empty; choose another --out" in refused(*command, "--out", "full")
+            assert "full: this folder is not empty; choose another folder" in refused(*command, "--out", "full")
         Path("file").touch()
         assert "file" in refused("fit", "digits", "--out", "file")
         for command in (["audit", run], ["predict", run, "digits"]):
@@ -437,13 +437,22 @@ class TestProcesses:
         process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "5000")
         try:
             wait_for(folder / "r/metrics.jsonl", process)
-            for arguments in (["resume", "r"], ["fit", "digits", "--out", "r"]):
-                result = call(*arguments)
-                assert result.exit_code == 2
-                assert "r: another process" in result.stderr or "r: this folder is not empty" in result.stderr
+            again, anew = call("resume", "r"), call("fit", "digits", "--out", "r")
+            assert again.exit_code == anew.exit_code == 2
+            assert again.stderr == "error: r: another process is training in this run directory\n"
+            assert "r: this folder is not empty; go on with: surelabel resume r" in anew.stderr
         finally:
             process.terminate()
             process.communicate(timeout=60)
+
+    def test_stopping_two_processes_saves_and_says_how_to_go_on(self, folder):
+        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "5000", "--devices", "2")
+        wait_for(folder / "r/metrics.jsonl", process)
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 143, err
+        assert err.count("Go on with: surelabel resume r") == 1
+        assert (folder / "r/state.pt").is_file()
 
     def test_two_devices(self, folder):
         process = started("fit", "digits", *QUICK, "--devices", "2", "--set", "model.norm=none", "--json")

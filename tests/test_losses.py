@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surelabel.losses import cross_entropy, generalised_cross_entropy
+from surelabel.losses import cross_entropy, generalised_cross_entropy, mean_absolute_error, reverse_cross_entropy
 
 LOGITS = torch.tensor([[0.0, math.log(3), 0.0], [math.log(2), 0.0, 0.0]], dtype=torch.float64)
 LABEL = torch.tensor([1, 2])
@@ -81,3 +81,18 @@ class TestGeneralisedCrossEntropy:
         label = torch.tensor([1])
         assert generalised_cross_entropy(logits, label, 0.7).item() == pytest.approx(1 / 0.7)
         assert bool(gradient(lambda z: generalised_cross_entropy(z, label, 0.7), logits).isfinite().all())
+
+
+class TestBoundedLosses:
+    def test_mean_absolute_error_is_the_distance_to_the_label(self):
+        expected = (LOGITS.softmax(1) - F.one_hot(LABEL, 3)).abs().sum(1)
+        assert torch.allclose(mean_absolute_error(LOGITS, LABEL), expected)
+
+    def test_mean_absolute_error_over_all_labels_is_constant(self):
+        rows = LOGITS[:1].expand(3, 3)
+        assert mean_absolute_error(rows, torch.arange(3)).sum().item() == pytest.approx(2 * (3 - 1))
+
+    def test_reverse_cross_entropy_by_its_definition(self):
+        log_label = torch.where(F.one_hot(LABEL, 3) > 0, 0.0, -4.0)
+        expected = -(LOGITS.softmax(1) * log_label).sum(1)
+        assert torch.allclose(reverse_cross_entropy(LOGITS, LABEL, -4.0), expected)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from surelabel.api import audit as audit
     from surelabel.api import fit as fit
     from surelabel.api import load as load
+    from surelabel.api import resume as resume
     from surelabel.config import RunConfig as RunConfig
     from surelabel.core.state import EMA as EMA
     from surelabel.core.state import SampleStore as SampleStore
@@ -31,6 +32,7 @@ _HOME = {
     "car_terms": "surelabel.methods.car",
     "fit": "surelabel.api",
     "load": "surelabel.api",
+    "resume": "surelabel.api",
 }
 
 __all__ = ["__version__", *_HOME]

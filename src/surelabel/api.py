@@ -22,11 +22,15 @@ from surelabel.data.examples import Corpus
 from surelabel.engine import distributed
 from surelabel.engine.finish import finish
 from surelabel.engine.fit import Engine, Interrupted, Progress, Setup
-from surelabel.errors import RunError
+from surelabel.errors import ConfigError, RunError
+from surelabel.processes import is_further_process
 from surelabel.progress import Silent
 from surelabel.runs import SCHEMA_VERSION, RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts import audit as audit
+
+CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip")
+"""What may be another in the rest of a run."""
 
 
 def configured(
@@ -58,10 +62,12 @@ def fit(
     """
     config = configured(data, settings)
     run_dir = RunDir(out)
-    if not distributed.is_further_process() and run_dir.path.exists() and any(run_dir.path.iterdir()):
-        hint = f"go on with: surelabel resume {out}" if run_dir.state_file.exists() else "choose another --out"
+    if not is_further_process() and not run_dir.is_free:
+        hint = (
+            f"go on with: surelabel resume {out}" if run_dir.has_begun and not run_dir.is_done else "choose another folder"
+        )
         raise RunError(f"{out}: this folder is not empty; {hint}")
-    return _train(config, run_dir, progress or Silent(), interrupt, resume=False)
+    return _train(config, run_dir, progress or Silent(), interrupt)
 
 
 def resume(
@@ -70,17 +76,32 @@ def resume(
     progress: Progress | None = None,
     interrupt: Callable[[], bool] | None = None,
     settings: Mapping[str, Any] | None = None,
+    trust: bool = False,
 ) -> RunDir:
-    """Go on with an interrupted run; `settings` may change where it runs (train.device, train.devices, train.threads)."""
+    """Go on with an interrupted run, or begin one anew that had not saved a state yet.
+
+    `settings` may change what CHANGEABLE names: where it runs, and the size of its steps. `trust` allows a method that is not
+    part of surelabel, whose code is then imported.
+    """
     run_dir = RunDir.open(run.path if isinstance(run, RunDir) else run)
+    for name in settings or {}:
+        if name not in CHANGEABLE:
+            raise ConfigError(f"{name} cannot change within a run; only {', '.join(CHANGEABLE)} can")
+    config = configured(run_dir.config(), settings)
+    _check_trust(run_dir, trust)
     if run_dir.is_done:
         return run_dir
-    return _train(configured(run_dir.config(), settings), run_dir, progress or Silent(), interrupt, resume=True)
+    return _train(config, run_dir, progress or Silent(), interrupt)
 
 
-def _train(
-    config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Callable[[], bool] | None, resume: bool
-) -> RunDir:
+def _check_trust(run_dir: RunDir, trust: bool) -> None:
+    """A run directory may come from anywhere: it must not decide which code is imported."""
+    name = run_dir.config().method.name
+    if "." in name and not trust:
+        raise RunError(f"{run_dir.path}: its method {name} is not part of surelabel; trust=True (--trust) imports it")
+
+
+def _train(config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Callable[[], bool] | None) -> RunDir:
     corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
     scale = build.normalisation(corpus.train.x)
     shape = tuple(corpus.train.x.shape[1:])
@@ -93,17 +114,35 @@ def _train(
     loader = build.loader(config.train, corpus.train, fabric.device)
     torch.manual_seed(config.train.seed)
     with contextlib.ExitStack() as stack:
-        if distributed.is_first():
-            stack.enter_context(run_dir.locked())
-            _check_or_write(run_dir, config, corpus, manifest, fabric.device)
+        _together(fabric.device, lambda: _claim(stack, run_dir, config, corpus, manifest, fabric.device))
         stop = stack.enter_context(_stop_on_signals())
         for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
             progress.warn(text)
         setup = Setup(config, corpus, make_method, loader, run_dir, fabric, progress, interrupt or stop)
         engine = Engine(setup)
-        engine.run(resume=resume and run_dir.state_file.exists())
+        engine.run(resume=run_dir.state_file.exists())
         finish(engine)
+        distributed.wait_for_all()
     return run_dir
+
+
+def _together(device: torch.device, work: Callable[[], None]) -> None:
+    """Let the first process do `work`; if it fails, nobody goes on to wait for it."""
+    problem: Exception | None = None
+    if distributed.is_first():
+        try:
+            work()
+        except Exception as error:
+            problem = error
+    if distributed.anybody(problem is not None, device):
+        raise problem or RunError("the first process could not start")
+
+
+def _claim(
+    stack: contextlib.ExitStack, run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: Any, device: torch.device
+) -> None:
+    stack.enter_context(run_dir.locked())
+    _check_or_write(run_dir, config, corpus, manifest, device)
 
 
 def _check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: Any, device: torch.device) -> None:
@@ -117,9 +156,11 @@ def _check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest
         "tests": {name: len(rows) for name, rows in corpus.tests.items()},
         "fingerprint": corpus.fingerprint(),
     }
-    if (run_dir.path / "data.json").exists():
-        if run_dir.data()["fingerprint"] != data["fingerprint"]:
-            raise RunError(f"{run_dir.path}: the training data have changed since this run began; start a new run")
+    if run_dir.has_begun:
+        if run_dir.data() != data:
+            raise RunError(f"{run_dir.path}: the data have changed since this run began; start a new run")
+        if run_dir.config() != config:
+            run_dir.write_json("config.json", config.model_dump(mode="json"))
         return
     run_dir.write_json("config.json", config.model_dump(mode="json"))
     run_dir.write_json("env.json", _environment(device))
@@ -239,9 +280,14 @@ class TrainedModel:
         return torch.cat(parts).numpy() if len(inputs) else np.empty((0, len(self.class_names)), dtype=np.float32)
 
 
-def load(run: str | Path | RunDir, device: str = "cpu") -> TrainedModel:
-    """The model of a finished run, with its class names and preprocessing. Nothing in the run is executed."""
-    return TrainedModel(run if isinstance(run, RunDir) else RunDir.open(run), device)
+def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> TrainedModel:
+    """The model of a finished run, with its class names and preprocessing.
+
+    Nothing in the run is executed. `trust` allows a method that is not part of surelabel, whose code is then imported.
+    """
+    run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
+    _check_trust(run_dir, trust)
+    return TrainedModel(run_dir, device)
 
 
 __all__ = ["Audit", "Interrupted", "TrainedModel", "audit", "configured", "fit", "load", "resume"]

@@ -17,9 +17,6 @@ from surelabel.data.transforms import Augment, statistics
 from surelabel.errors import ConfigError
 from surelabel.models.network import Network
 
-SMALLEST_TO_AUGMENT = 16
-"""Images of at most this side are not cropped and flipped by default: four pixels of an 8 x 8 digit are half of it."""
-
 
 def corpus(data: DataConfig, noise_config: NoiseConfig | None, seed: int) -> tuple[Corpus, noise.Manifest | None]:
     """The data set, with noise injected into its training and held-out labels where that was asked for."""
@@ -105,7 +102,7 @@ def method(config: RunConfig, job: Task) -> Method:
 
 def loader(config: TrainConfig, rows: Examples, device: torch.device) -> Loader:
     """Batches of the training rows, augmented where that makes sense."""
-    wanted = rows.is_image and min(rows.x.shape[2:]) > SMALLEST_TO_AUGMENT if config.augment is None else config.augment
+    wanted = rows.is_image and max(rows.x.shape[2:]) > models.TINY_SIDE if config.augment is None else config.augment
     if wanted and not rows.is_image:
         raise ConfigError(
             "train.augment: only images can be cropped and flipped, these are feature vectors; use auto or false"

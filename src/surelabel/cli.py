@@ -18,6 +18,7 @@ import surelabel
 from surelabel import screen
 from surelabel.config import RunConfig, parsed_assignment, read_config, set_field, validated
 from surelabel.errors import ConfigError, SurelabelError
+from surelabel.processes import is_further_process
 
 if TYPE_CHECKING:
     from surelabel.runs import RunDir
@@ -66,6 +67,7 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, last on stdout.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)]
+Trust = Annotated[bool, typer.Option("--trust", help="Import a method that is not part of surelabel.")]
 Device = Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")]
 Devices = Annotated[int | None, typer.Option(metavar="N", help="Processes that train together.")]
 Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads of each process.")]
@@ -201,8 +203,8 @@ def fit(
 
 def _choose(content: dict[str, Any], part: str, name: str | None) -> None:
     """Take another method or model than the file's, whose options are then not its own."""
-    before = content.get(part)
-    if name is not None and name != (before.get("name") if isinstance(before, dict) else before):
+    before, default = content.get(part), RunConfig.model_fields[part].default.name
+    if name is not None and name != (before.get("name", default) if isinstance(before, dict) else before):
         content[part] = name
 
 
@@ -211,8 +213,14 @@ def _noise(text: str) -> dict[str, Any]:
     kind, _, rest = text.partition(":")
     rate, _, mode = rest.partition(":")
     if kind in ("asymmetric", "matrix"):
-        field = "noise.class_map={cat: dog}" if kind == "asymmetric" else "noise.matrix=[[0.9, 0.1], [0.2, 0.8]]"
-        raise ConfigError(f'--noise {text}: {kind} noise needs more: --set noise.kind={kind} --set "{field}"')
+        rate = f"noise.rate={rate or 0.3}"
+        more = (
+            [rate, '"noise.class_map={cat: dog}"']
+            if kind == "asymmetric"
+            else ['"noise.matrix=[[0.9, 0.1], [0.2, 0.8]]"']
+        )
+        fields = " ".join(f"--set {field}" for field in (f"noise.kind={kind}", *more))
+        raise ConfigError(f"--noise {text}: {kind} noise needs more: {fields}")
     if kind not in ("symmetric", "pair") or mode not in ("", "include") or (mode and kind != "symmetric"):
         raise ConfigError(f"--noise {text}: expected symmetric:RATE, symmetric:RATE:include or pair:RATE")
     try:
@@ -246,7 +254,15 @@ def _fit(settings: RunConfig, out: Path, json: bool) -> None:
 
 @app.command()
 def resume(
-    run: Run, device: Device = None, devices: Devices = None, threads: Threads = None, json: Json = False
+    run: Run,
+    device: Device = None,
+    devices: Devices = None,
+    threads: Threads = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="optimiser.rate or optimiser.clip.")
+    ] = None,
+    trust: Trust = False,
+    json: Json = False,
 ) -> None:
     """Go on with a run that was stopped; it may go on elsewhere than it began."""
     from surelabel import api
@@ -254,12 +270,13 @@ def resume(
 
     named = {"train.device": device, "train.devices": devices, "train.threads": threads}
     settings = {name: value for name, value in named.items() if value is not None}
+    settings |= dict(map(parsed_assignment, set_ or []))
     opened = RunDir.open(run)
     if opened.is_done:
         screen.tell(f"note: {run} has already ended; nothing is left to do")
     began = time.perf_counter()
     with _saying_how_to_resume(run), screen.progress(opened.config().method.name) as progress:
-        api.resume(opened, progress=progress, settings=settings)
+        api.resume(opened, progress=progress, settings=settings, trust=trust)
     _report(opened, time.perf_counter() - began, json)
 
 
@@ -272,12 +289,15 @@ def _saying_how_to_resume(run: Path | None) -> Iterator[None]:
         yield
     except Interrupted as error:
         screen.tell("stopped" if run is None else f"stopped; the state is saved. Go on with: surelabel resume {run}")
-        raise typer.Exit(128 + (error.args[0] if error.args else signal.SIGINT)) from None
+        # The launcher kills everybody when a further process fails: only the first one tells the shell.
+        raise typer.Exit(
+            0 if is_further_process() else 128 + (error.args[0] if error.args else signal.SIGINT)
+        ) from None
 
 
 def _report(run: "RunDir", seconds: float, json: bool) -> None:
     """What `fit` and `resume` say in the end."""
-    if screen.is_silent():
+    if is_further_process():
         return
     from surelabel.verdicts import audit
 
@@ -328,7 +348,7 @@ def _say_measures(table: "Audit") -> None:
     measured = table.measures()
     if measured:
         ranked = f"AUROC of quality {measured['quality_auroc']:.3f}; " if "quality_auroc" in measured else ""
-        wrong, right = measured["wrong_labels"], measured["correction_accuracy"]
+        wrong, right = measured["wrong_labels"], measured["suggested_accuracy"]
         text = f"The true labels are known here: {wrong:.1%} are wrong; {ranked}suggestions are right in {right:.1%}"
         screen.say_prose(text.replace("%", " %"))
 
@@ -347,6 +367,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Where to write. Default: RUN/predictions-DATA.csv")
     ] = None,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Classes, probabilities and confidence (tau) of new data."""
@@ -354,7 +375,7 @@ def predict(
     from surelabel.predictions import FIXED_COLUMNS, class_column, predictions, write_csv
     from surelabel.runs import RunDir
 
-    model, file = api.load(run), _file(out, run / f"predictions-{Path(data).resolve().stem}.csv")
+    model, file = api.load(run, trust=trust), _file(out, run / f"predictions-{Path(data).resolve().stem}.csv")
     columns = predictions(model, data)
     RunDir(file.parent).write(file.name, lambda path: write_csv(path, columns))
     num_rows, classes = len(columns["id"]), [class_column(name) for name in model.class_names]

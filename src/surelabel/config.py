@@ -30,7 +30,7 @@ class DataConfig(Part):
     """Share of the training rows to hold out, with their given labels. They get a verdict from predictions only."""
     test_fraction: float | None = Field(None, gt=0, lt=1)
     """Share of the rows to split off as a test set where the source has none; its labels are as given."""
-    split_seed: int = 0
+    split_seed: int = Field(0, ge=0, lt=2**32)
     """Seed of both splits, apart from the run's seed, so that runs compare on the same rows."""
     path_column: str = "path"
     """Tables: the column with image paths, relative to the table."""
@@ -53,8 +53,14 @@ class NoiseConfig(Part):
     """Asymmetric only: class name to class name."""
     matrix: tuple[tuple[float, ...], ...] | None = None
     """Matrix only: row = true class, column = given class, rows sum to 1."""
-    seed: int | None = None
+    seed: int | None = Field(None, ge=0, lt=2**63)
     """None is the run's seed."""
+
+    @field_validator("class_map", mode="before")
+    @classmethod
+    def _names_as_text(cls, value: Any) -> Any:
+        """Classes called 1 and 2 are numbers in YAML."""
+        return {str(a): str(b) for a, b in value.items()} if isinstance(value, dict) else value
 
 
 def _plain(value: Any) -> Any:
@@ -151,6 +157,15 @@ class OptimiserConfig(Part):
         """Epochs per restart; 1 without restarts."""
         return self.schedule.period if isinstance(self.schedule, CosineRestarts) else 1
 
+    def scaled(self, factor: float) -> "OptimiserConfig":
+        """The same with every rate, highest and lowest, times `factor`."""
+        if factor == 1:
+            return self
+        schedule = self.schedule
+        if isinstance(schedule, CosineRestarts | Cosine):
+            schedule = schedule.model_copy(update={"min_rate": factor * schedule.min_rate})
+        return self.model_copy(update={"rate": factor * self.rate, "schedule": schedule})
+
 
 class TrainConfig(Part):
     """How long, on what, and how exactly."""
@@ -159,7 +174,7 @@ class TrainConfig(Part):
     """Epochs of the whole run."""
     batch_size: int = Field(64, ge=2)
     """Rows of a global batch."""
-    seed: int = 0
+    seed: int = Field(0, ge=0, lt=2**63)
     """Seed of weights, order, augmentation and, unless it has its own, noise."""
     augment: bool | None = None
     """Crop with padding and flip; None is yes for images larger than 16 pixels, and no for features and tiny images."""

@@ -42,7 +42,7 @@ FIGURE_KINDS = (".png", ".pdf", ".svg")
 def check_places(out: Path | None, figure: Path) -> None:
     """An error before training where the results could not be written after it."""
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RunError(f"{out}: this folder is not empty; choose another --out")
+        raise RunError(f"{out}: this folder is not empty; choose another folder")
     if figure.suffix.lower() not in FIGURE_KINDS:
         raise ConfigError(f"--figure {figure}: the name must end in {', '.join(FIGURE_KINDS)}")
 
@@ -62,8 +62,7 @@ def figures(run: RunDir) -> dict[str, float]:
         "best_test_accuracy": max(row["tests"]["test"]["top1"] for row in rows if row.get("tests")),
         "memorised": last["false_labels"]["memorised"],
         "quality_auroc": measured["quality_auroc"],
-        # By argmax t where the method has targets, else by what the audit suggests.
-        "correction_accuracy": last.get("correction_accuracy", measured["correction_accuracy"]),
+        "correction_accuracy": measured["correction_accuracy"],
         # Of training alone: the first of two runs also pays for loading PyTorch.
         "seconds": sum(row["seconds"] for row in rows),
     }

@@ -23,6 +23,9 @@ from surelabel.config import RunConfig, validated
 from surelabel.errors import RunError
 
 SCHEMA_VERSION = 1
+START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet")
+"""What is written before data.json, whose presence says that a run has begun."""
+TEMPORARY = ".tmp"
 
 
 class RunDir:
@@ -35,7 +38,7 @@ class RunDir:
     def open(cls, path: str | Path) -> "RunDir":
         """An existing run of a schema that this version reads."""
         run = cls(path)
-        if not (run.path / "data.json").is_file():
+        if not run.has_begun:
             raise RunError(f"{path}: not a run directory (it has no data.json)")
         version = run.data().get("schema")
         if version != SCHEMA_VERSION:
@@ -53,6 +56,19 @@ class RunDir:
         return self.path / "model.safetensors"
 
     @property
+    def has_begun(self) -> bool:
+        """Whether everything that describes the run is written; data.json is the last of it."""
+        return (self.path / "data.json").is_file()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a run may begin here: nothing is there, or only what a start that was cut short has left."""
+        names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
+        if self.path.exists() and not self.path.is_dir():
+            return False
+        return not self.has_begun and all(name in START_FILES or name.endswith(TEMPORARY) for name in names)
+
+    @property
     def is_done(self) -> bool:
         """Whether training has ended."""
         return (self.path / "done").is_file()
@@ -68,11 +84,13 @@ class RunDir:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise RunError(f"{self.path}: another process is training in this run directory") from None
+            for leftover in self.path.glob(f".*{TEMPORARY}"):
+                leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
             yield
 
     def write(self, name: str, write: Callable[[Path], Any]) -> None:
         """Let `write` fill a temporary file, then put it in place in one step that a crash cannot halve."""
-        temporary, final = self.path / f".{name}.{os.getpid()}", self.path / name
+        temporary, final = self.path / f".{name}.{os.getpid()}{TEMPORARY}", self.path / name
         try:
             write(temporary)
             with temporary.open("rb") as file:

@@ -5,7 +5,6 @@ import itertools
 import json
 import logging
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from surelabel.processes import is_further_process
 from surelabel.progress import Bars, Plain, Silent
 
 PIPE_WIDTH = 160
@@ -21,21 +21,16 @@ PIPE_WIDTH = 160
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def is_silent() -> bool:
-    """Whether a launcher started this process beside a first one, which does the talking."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0
-
-
 def say(text: str = "") -> None:
     """A line on stdout."""
-    if not is_silent():
+    if not is_further_process():
         typer.echo(text)
 
 
 def say_prose(text: str) -> None:
     """Sentences on stdout: broken between words on a terminal, left whole elsewhere."""
     terminal = Console(highlight=False, markup=False)
-    if terminal.is_terminal and not is_silent():
+    if terminal.is_terminal and not is_further_process():
         terminal.print(text)
     else:
         say(text)
@@ -43,7 +38,7 @@ def say_prose(text: str) -> None:
 
 def tell(text: str) -> None:
     """A line on stderr."""
-    if not is_silent():
+    if not is_further_process():
         typer.echo(text, err=True)
 
 
@@ -73,7 +68,7 @@ def is_terminal() -> bool:
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool = False) -> None:
     """A table on stdout: numbers to the right; cells that are too wide are cut, or wrapped where that is asked for."""
-    if is_silent():
+    if is_further_process():
         return
     cells = [[plain(value) for value in row] for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -123,7 +118,7 @@ def sparkline(shares: Sequence[float], width: int = 40) -> str:
 def progress(title: str = "") -> Iterator[Bars | Plain | Silent]:
     """Bars on a terminal, lines elsewhere, nothing in further processes; on stderr, so that stdout can be piped."""
     terminal = Console(stderr=True)
-    if is_silent():
+    if is_further_process():
         yield Silent()
     elif terminal.is_interactive and not terminal.is_dumb_terminal:
         with Bars(terminal, title) as bars:

@@ -14,6 +14,7 @@ COLUMNS = (
     "id",
     "given",
     "suggested",
+    "target",
     "quality",
     "suggested_probability",
     "given_probability",
@@ -65,7 +66,8 @@ class Audit:
         wrong = self.columns["given"] != self.columns["clean"]
         result = {
             "wrong_labels": float(wrong.mean()),
-            "correction_accuracy": float((self.columns["suggested"] == self.columns["clean"]).mean()),
+            "correction_accuracy": float((self.columns["target"] == self.columns["clean"]).mean()),
+            "suggested_accuracy": float((self.columns["suggested"] == self.columns["clean"]).mean()),
         }
         if 0 < wrong.sum() < len(wrong):
             from sklearn.metrics import average_precision_score, roc_auc_score
@@ -88,11 +90,12 @@ def audit(run: str | Path | RunDir) -> Audit:
     samples, labels = run_dir.samples(), run_dir.labels()
     names = np.array(run_dir.data()["class_names"])
     columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in ("target", "probability")}
+    columns["target"] = samples["target"].combine_chunks().flatten().to_numpy().reshape(len(samples), -1).argmax(1)
     if labels["clean"].null_count == 0:
         columns["clean"] = labels["clean"].to_numpy()
     order = np.lexsort((-columns["suggested_probability"], columns["quality"]))
     columns = {name: values[order] for name, values in columns.items()}
-    for name in ("given", "suggested", "prediction", "clean"):
+    for name in ("given", "suggested", "target", "prediction", "clean"):
         if name in columns:
             columns[name] = names[columns[name]]
     columns["rank"] = np.arange(1, len(order) + 1)

@@ -14,7 +14,7 @@ from surelabel.core import EMA, Method, Pass, Stage, Step, View
 from surelabel.engine import distributed
 from surelabel.engine import fit as engine_module
 from surelabel.engine.fit import Engine, Setup
-from surelabel.errors import NotFiniteError, RunError
+from surelabel.errors import ConfigError, NotFiniteError, RunError
 from surelabel.losses import cross_entropy
 from surelabel.progress import Silent
 from surelabel.runs import RunDir
@@ -136,6 +136,17 @@ def test_reset_initial_and_new(make_engine):
     assert engine.position.finished == ["one", "two", "three"]
 
 
+def test_a_stage_may_scale_the_runs_rate(make_engine):
+    class Slower(Plain):
+        def stages(self):
+            return [Stage("one", 1, self.both), Stage("two", 1, self.both, rate_factor=0.1)]
+
+    engine = make_engine(Slower)
+    engine.run()
+    one, two = (row["learning_rate"] for row in engine.history)
+    assert two == pytest.approx(0.1 * one)
+
+
 def test_stage_stops_early_when_it_says_so(make_engine):
     class Stops(Plain):
         def stages(self):
@@ -194,10 +205,12 @@ def test_term_that_is_not_finite_stops_and_names_it(make_engine, tmp_path, monke
             return [Stage("train", 4, self.breaks)]
 
     engine = make_engine(Breaks)
-    with pytest.raises(NotFiniteError, match=r"loss term bad is not finite in epoch 2, batch 2, samples \w+") as error:
+    with pytest.raises(
+        NotFiniteError, match=r"loss term bad is not finite in epoch 2, batch 2, samples (\w+, ){15}\w+;"
+    ) as error:
         engine.run()
     assert "good" not in str(error.value).split("is not finite")[0]
-    assert "last saved state is kept" in str(error.value)
+    assert "last saved state is kept; go on with: surelabel resume" in str(error.value)
     assert torch.load(engine.setup.run_dir.state_file, weights_only=True)["position"]["epoch"] == 1
     assert all(torch.isfinite(p).all() for p in engine.method.parameters())
 
@@ -348,6 +361,149 @@ def test_mixed_precision_trains_in_half_and_keeps_state_whole(tiny, tmp_path):
     np.testing.assert_allclose(*losses, atol=0.05)
     for column in ("quality", "tau"):
         assert str(half.samples()[column].type) == "float"
+
+
+def test_weights_that_are_not_finite_are_never_kept(make_engine, monkeypatch):
+    """A finite loss with a gradient that is not: noticed before the epoch is saved or the run ends."""
+    monkeypatch.setattr(engine_module, "SAVE_EVERY", 0.0)
+
+    class Explodes(Plain):
+        def explodes(self, batch, clock, **others):
+            terms = self.both(batch, clock).terms
+            poison = torch.where(terms["first"] > 0, terms["first"], torch.nan).sqrt() * 0
+            last = (clock.epoch, clock.step) == (2, 4)
+            root = (self.first.classifier.weight[0, 0] * 0).sqrt() if last else 0.0  # 0, with an infinite gradient
+            return Step({"first": terms["first"] + poison + root})
+
+        def stages(self):
+            return [Stage("train", 2, self.explodes)]
+
+    engine = make_engine(Explodes)
+    with pytest.raises(NotFiniteError, match="weights of first are not finite after epoch 2"):
+        engine.run()
+    saved = torch.load(engine.setup.run_dir.state_file, weights_only=True)
+    assert saved["position"]["epoch"] == 1
+    assert all(torch.isfinite(v).all() for v in saved["modules"]["method"].values() if v.is_floating_point())
+
+
+def test_averages_follow_reset_and_best(make_engine):
+    """Where a stage starts anew or ends with its best epoch, so does what averages the network."""
+
+    class Averages(Plain):
+        def stages(self):
+            bad = OptimiserConfig(rate=3.0, schedule={"kind": "constant"})
+            view = View(torch.arange(0, 75, 5), augment=False)
+            return [
+                Stage("one", 2, self.both),
+                Stage("two", 5, self.both, reset="initial", keep="best", validate_on=view, optimiser=bad),
+            ]
+
+        def predict(self, x):
+            return self.average(x).logits.softmax(1)
+
+    engine = make_engine(Averages)
+    initial = weights(engine.method.average.network)
+    begin = engine._begin_stage
+    started = {}
+
+    def spy(stage):
+        begin(stage)
+        started[stage.name] = weights(engine.method.average.network)
+
+    engine._begin_stage = spy
+    engine.run()
+    assert torch.equal(started["two"], initial)
+    losses = [row["stage_validation_loss"] for row in engine.history if row["stage"] == "two"]
+    view = View(torch.arange(0, 75, 5), augment=False)
+    now = engine.collect(lambda b: cross_entropy(engine.method.predict(b.x).log(), b.label), view).mean().item()
+    assert now == pytest.approx(min(losses), rel=1e-4)
+
+
+def test_last_epoch_is_evaluated_even_if_the_stage_stops_early(make_engine):
+    class Stops(Plain):
+        def stages(self):
+            return [Stage("train", 9, self.both, stop=lambda run: len(run.history) >= 3)]
+
+    engine = make_engine(Stops, train__evaluate_every=2)
+    engine.run()
+    assert ["tests" in row for row in engine.history] == [False, True, True]
+
+
+def test_notes_of_a_finished_stage_are_kept(make_engine):
+    class Notes(Plain):
+        def stages(self):
+            return [Stage("train", 2, self.both, then=lambda run: run.note("estimate", 0.25))]
+
+    engine = make_engine(Notes)
+    engine.run()
+    assert engine.history[-1]["estimates"] == {"estimate": 0.25}
+    assert engine.setup.run_dir.metrics()[-1]["estimates"] == {"estimate": 0.25}
+
+
+def test_memorisation_is_left_out_where_nobody_looked(make_engine):
+    """Steps that do not say what they saw: training rows are looked at every fifth epoch and in the last."""
+
+    class SaysNothing(Plain):
+        def stages(self):
+            return [Stage("train", 7, self.both)]
+
+    engine = make_engine(SaysNothing)
+    engine.run()
+    assert ["given_accuracy" in row for row in engine.history] == [False] * 4 + [True, False, True]
+
+
+def test_an_imbalanced_set_that_is_learned_is_not_at_chance(tiny, tmp_path, blobs):
+    with np.load(blobs) as data:
+        rare = np.arange(75) < 7
+        y = np.where(rare, 1, 0)
+        np.savez(blobs, x=data["x"] + 6 * y[:, None], y=y)
+    listener = Listens()
+    config = tiny("cross_entropy", train__epochs=30, noise__rate=0.0)
+    run = fit(config, tmp_path / "run", progress=listener)
+    assert run.metrics()[2]["given_accuracy"] > 0.95
+    assert not [text for text in listener.warnings if "chance" in text]
+
+
+def test_what_may_change_on_resume_and_what_not(tiny, tmp_path):
+    stops = iter([False] * 3 + [True])
+    with pytest.raises(Interrupted):
+        fit(tiny("car"), tmp_path / "run", interrupt=lambda: next(stops))
+    with pytest.raises(ConfigError, match=r"train\.epochs cannot change within a run; only .*optimiser\.rate"):
+        resume(tmp_path / "run", settings={"train.epochs": 9})
+    run = resume(tmp_path / "run", settings={"optimiser.rate": 0.001})
+    assert run.config().optimiser.rate == 0.001
+    assert run.metrics()[-1]["learning_rate"] < 0.001
+
+
+def test_crash_while_any_file_is_written_loses_nothing(tiny, tmp_path, monkeypatch, outcome):
+    """Killed within the first, second, ... write of a run: the same command or `resume` goes on, to the same end."""
+
+    class KilledError(BaseException):
+        pass
+
+    monkeypatch.setattr(engine_module, "SAVE_EVERY", 0.0)
+    config = tiny("car", train__epochs=2)
+    whole = outcome(fit(config, tmp_path / "whole"))
+    write = RunDir.write
+    for fatal in range(1, 99):
+        out, calls = tmp_path / f"run{fatal}", iter(range(1, 99))
+
+        def dying(self, name, action, fatal=fatal, calls=calls):
+            if next(calls) == fatal:
+                (self.path / f".{name}.1.tmp").write_bytes(b"half")  # what SIGKILL leaves behind
+                raise KilledError
+            write(self, name, action)
+
+        monkeypatch.setattr(RunDir, "write", dying)
+        try:
+            fit(config, out)
+            break
+        except KilledError:
+            monkeypatch.setattr(RunDir, "write", write)
+        run = resume(out) if RunDir(out).has_begun else fit(config, out)
+        assert outcome(run) == whole, f"after a crash in write {fatal}"
+        assert not list(out.glob(".*")), "leftovers"
+    assert fatal > 8
 
 
 def test_batch_is_at_most_the_data(tiny, tmp_path):

@@ -160,3 +160,22 @@ class TestOptimiser:
         optimiser = make_optimiser(OptimiserConfig(), networks())
         set_rate(optimiser, 0.007)
         assert [group["lr"] for group in optimiser.param_groups] == [0.007, 0.007]
+
+
+class TestScaled:
+    @pytest.mark.parametrize(
+        "schedule",
+        [Cosine(min_rate=0.1), CosineRestarts(period=4, min_rate=0.05), MultiStep(), OneCycle(), Constant()],
+        ids=lambda schedule: schedule.kind,
+    )
+    def test_every_rate_is_multiplied(self, schedule):
+        config = OptimiserConfig(rate=0.2, weight_decay=0.01, schedule=schedule)
+        scaled = config.scaled(0.01)
+        for epoch in range(1, 11):
+            clock = Clock("train", epoch, 10, 1, 4, 0.0)
+            assert rate_at(scaled, clock) == pytest.approx(0.01 * rate_at(config, clock))
+        assert scaled.weight_decay == 0.01
+
+    def test_by_one_is_the_same(self):
+        config = OptimiserConfig()
+        assert config.scaled(1.0) is config

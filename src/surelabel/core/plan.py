@@ -92,3 +92,5 @@ class Stage:
     validate_on: View | None = None
     optimiser: OptimiserConfig | None = None
     """None is the run's; a schedule spans its stage."""
+    rate_factor: float = 1.0
+    """Multiplies every rate of the stage: how a rate that a paper gives relative to another stage's carries over."""

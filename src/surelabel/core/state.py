@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
 from surelabel.core.collective import gathered, own_rows, rank, total, world_size
@@ -162,11 +161,3 @@ class EMA(nn.Module):
             average.lerp_(weight, 1 - decay)
         for copied, buffer in zip(self.network.buffers(), self.source.buffers(), strict=True):
             copied.copy_(buffer)
-
-
-def broadcast_from_first(value: Tensor) -> Tensor:
-    """Rank 0's `value` on every rank; the same shape and type everywhere."""
-    if world_size() > 1:
-        value = value.clone()
-        dist.broadcast(value, src=0)
-    return value

@@ -1,7 +1,7 @@
 """Labelled rows in memory, and the parts a data set has."""
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -52,10 +52,6 @@ class Corpus:
         """K."""
         return len(self.class_names)
 
-    def with_train(self, train: Examples) -> "Corpus":
-        """The same with other training rows, for example with noise injected."""
-        return replace(self, train=train)
-
     def checked(self, source: str) -> "Corpus":
         """Itself, or an error that names what cannot be trained on."""
         if len(self.train) < 2:
@@ -79,10 +75,11 @@ class Corpus:
         return self
 
     def fingerprint(self) -> str:
-        """A hash over the training rows' ids, inputs and given labels, by which a run recognises its data."""
-        digest = hashlib.sha256()
-        digest.update("\n".join(map(str, self.train.ids)).encode())
-        digest.update("\n".join(self.class_names).encode())
-        digest.update(self.train.label.numpy().tobytes())
-        digest.update(self.train.x.contiguous().numpy().tobytes())
+        """A hash over class names, and over ids, inputs and given labels of all parts, by which a run recognises its data."""
+        digest = hashlib.sha256("\n".join(self.class_names).encode())
+        for name, rows in {"train": self.train, "validation": self.validation, **self.tests}.items():
+            if rows is not None:
+                digest.update("\n".join((name, *map(str, rows.ids))).encode())
+                digest.update(rows.label.numpy().tobytes())
+                digest.update(rows.x.contiguous().numpy().tobytes())
         return digest.hexdigest()

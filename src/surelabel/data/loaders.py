@@ -63,22 +63,22 @@ class Loader:
     def passes(self, views: dict[str, View], place: str, start: int = 0) -> Iterator[dict[str, Batch]]:
         """One batch per view and step, from step `start`; the first view sets the length and the others cycle."""
         walks = []
-        for number, (name, view) in enumerate(views.items()):
-            walks.append((name, self._walk(view, f"{place}/{name}", number, start)))
+        for name, view in views.items():
+            walks.append((name, self._walk(view, f"{place}/{name}", start)))
         for _ in range(start, len(self.bounds(next(iter(views.values()))))):
             yield {name: next(walk) for name, walk in walks}
 
-    def _walk(self, view: View, place: str, number: int, start: int) -> Iterator[Batch]:
+    def _walk(self, view: View, place: str, start: int) -> Iterator[Batch]:
         rows, bounds = self.rows(view), self.bounds(view)
         cycle, step = divmod(start, len(bounds))
         while True:
             seed = seed_of(self.seed, place, cycle)
             order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
             for begin, end in bounds[step:]:
-                yield self.batch(own_part(order[begin:end]), view, seed, number)
+                yield self.batch(own_part(order[begin:end]), view, seed)
             cycle, step = cycle + 1, 0
 
-    def batch(self, index: Tensor, view: View, seed: int = 0, number: int = 0) -> Batch:
+    def batch(self, index: Tensor, view: View, seed: int = 0) -> Batch:
         """The rows at `index`, -1 being padding that shows some real row with weight 0."""
         index = index.to(self.device)
         shown = index.clamp(min=0)
@@ -94,7 +94,7 @@ class Loader:
     def collect(self, function: Callable[[Batch], Tensor], view: View, seed: int = 0) -> Tensor:
         """`function` of every batch as (n, ...) rows in the view's order, equal on all ranks; `seed` is of augmentation."""
         rows, parts = self.rows(view), []
-        for begin, end in batch_bounds(len(rows), max(view.batch_size or self.batch_size, 512)) if len(rows) else []:
+        for begin, end in batch_bounds(len(rows), view.batch_size or max(self.batch_size, 512)) if len(rows) else []:
             part = gathered(function(self.batch(own_part(rows[begin:end]), view, seed)).contiguous())
             parts.append(part[: end - begin])
         return torch.cat(parts) if parts else torch.empty(0)

@@ -25,6 +25,8 @@ class Position:
     """The epoch of the stage that is under way or was last finished; counted from 1."""
     run_epoch: int = 0
     """The same over all stages."""
+    is_over: bool = False
+    """Whether the stage has had its last epoch."""
     is_open: bool = False
     """Whether the epoch is under way."""
     pass_number: int = 0
@@ -62,7 +64,12 @@ def unpacked_plan(packed: list[dict[str, Any]], method: Method) -> list[Pass]:
 
 
 def save(
-    run_dir: RunDir, modules: dict[str, torch.nn.Module], optimiser: Any, snapshot: Snapshot, metrics: dict[str, Any]
+    run_dir: RunDir,
+    modules: dict[str, torch.nn.Module],
+    optimiser: Any,
+    snapshot: Snapshot,
+    metrics: dict[str, Any],
+    precision: dict[str, Any] | None = None,
 ) -> None:
     """Write the state. Collective: every rank calls, because tables may be divided; the first rank writes."""
     state = {
@@ -75,6 +82,7 @@ def save(
         "notes": snapshot.notes,
         "best": snapshot.best,
         "metrics": metrics,
+        "precision": precision or {},
         "random": torch.get_rng_state(),
         "cuda_random": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }

@@ -13,13 +13,8 @@ from torch import nn
 from surelabel.config import TrainConfig
 from surelabel.core.collective import rank, world_size
 from surelabel.core.method import Method
-from surelabel.core.state import SampleStore
+from surelabel.core.state import EMA, SampleStore
 from surelabel.errors import ConfigError
-
-
-def is_further_process() -> bool:
-    """Whether a launcher started this process beside a first one; known from the environment before anything is set up."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0
 
 
 def start(config: TrainConfig) -> Any:
@@ -30,7 +25,7 @@ def start(config: TrainConfig) -> Any:
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     devices = int(os.environ.get("LOCAL_WORLD_SIZE", config.devices))
     num_nodes = int(os.environ.get("WORLD_SIZE", devices)) // devices
-    check_device(config.device)
+    check_device(config)
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     fabric = Fabric(
@@ -50,11 +45,14 @@ def _best_device() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
-def check_device(name: str) -> None:
-    """An error where the asked-for device is not there."""
+def check_device(config: TrainConfig) -> None:
+    """An error where the asked-for device is not there, or cannot do the asked-for precision."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not available.get(name, True):
-        raise ConfigError(f"train.device: {name} is not available on this machine; use auto or cpu")
+    if not available.get(config.device, True):
+        raise ConfigError(f"train.device: {config.device} is not available on this machine; use auto or cpu")
+    device = _best_device() if config.device == "auto" else config.device
+    if config.precision == "16-mixed" and device != "cuda":
+        raise ConfigError(f"train.precision: 16-mixed needs cuda and this is {device}; use bf16-mixed or 32-true")
 
 
 def wrap(fabric: Any, method: Method, replicate_below: int) -> None:
@@ -87,12 +85,24 @@ def bare(method: Method) -> Iterator[None]:
             setattr(method, name, network)
 
 
+def learners(method: Method) -> dict[str, nn.Module]:
+    """What training moves: the networks themselves, and the averages that follow them."""
+    averages = {name: module for name, module in method.named_modules() if isinstance(module, EMA)}
+    return {name: unwrapped(network) for name, network in method.networks().items()} | averages
+
+
 def share_buffers(method: Method) -> None:
     """Rank 0's batch-norm statistics for everybody, so that evaluation is the same on all ranks."""
     if world_size() > 1:
-        for network in method.networks().values():
-            for buffer in network.buffers():
+        for learner in learners(method).values():
+            for buffer in learner.buffers():
                 dist.broadcast(buffer, src=0)
+
+
+def wait_for_all() -> None:
+    """Go on when every rank has come here: nobody may leave while the first one still writes."""
+    if world_size() > 1:
+        dist.barrier()
 
 
 def is_first() -> bool:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from surelabel.core.plan import View
@@ -20,7 +21,10 @@ def finish(engine: Engine) -> None:
     columns = _verdict(engine)
     if engine.setup.corpus.validation is not None:
         held_out = _held_out_verdict(engine)
-        columns = {name: _joined(values, held_out[name]) for name, values in columns.items()}
+        columns = {
+            name: np.concatenate([values, held_out.get(name, _unknown(values, held_out))])
+            for name, values in columns.items()
+        }
     weights = weights_of(engine)
     if not distributed.is_first():
         return
@@ -51,7 +55,6 @@ def _verdict(engine: Engine) -> dict[str, Any]:
     probability = engine.collect(lambda batch: method.predict(batch.x), View(augment=False)).float()
     corrected = method.corrected(engine).float()
     evidence = method.evidence(engine)
-    targets = method.targets()
     size = len(train)
     columns = {
         "id": train.ids.astype(str),
@@ -68,7 +71,7 @@ def _verdict(engine: Engine) -> dict[str, Any]:
         "first_learned": _array(record.first_learned),
         "forgotten": _array(record.forgotten),
         "tau": _array(evidence["tau"].float()) if "tau" in evidence else np.full(size, np.nan, dtype=np.float32),
-        "target": _array(_normalised(targets.whole()) if targets is not None else corrected),
+        "target": _array(_target_rows(engine)),
         "probability": _array(probability),
     }
     columns.update({name: _array(values) for name, values in evidence.items() if name != "tau"})
@@ -111,18 +114,24 @@ def _confidence(engine: Engine, x: Tensor) -> Tensor:
     return torch.full((len(x),), torch.nan, device=x.device) if tau is None else tau.float()
 
 
-def _normalised(rows: Tensor) -> Tensor:
-    return rows / rows.sum(1, keepdim=True).clamp(min=1e-12)
+def _target_rows(engine: Engine) -> Tensor:
+    """(N, K) what the loss aims at: the method's targets, and the given label where it has none (for a row)."""
+    given = F.one_hot(engine.method.given, engine.setup.corpus.num_classes).float()
+    targets = engine.method.targets()
+    if targets is None:
+        return given
+    rows = targets.whole().float()
+    mass = rows.sum(1, keepdim=True)
+    return torch.where(mass > 0, rows / mass.clamp(min=1e-12), given)
 
 
 def _array(values: Tensor) -> np.ndarray:
     return values.detach().cpu().numpy()
 
 
-def _joined(first: np.ndarray, second: np.ndarray | None) -> np.ndarray:
-    if second is None:
-        raise KeyError("held-out rows lack a column")
-    return np.concatenate([first, second])
+def _unknown(values: np.ndarray, held_out: dict[str, Any]) -> np.ndarray:
+    """Evidence of training that held-out rows do not have."""
+    return np.full((len(held_out["id"]), *values.shape[1:]), np.nan, dtype=np.float32)
 
 
 def _summary(engine: Engine) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from surelabel.config import OptimiserConfig, RunConfig
 from surelabel.core.batch import Batch
+from surelabel.core.collective import gathered
 from surelabel.core.method import Method, Step
 from surelabel.core.plan import Clock, Pass, Stage, View, seed_of
 from surelabel.core.state import EMA
@@ -29,6 +30,10 @@ SAVE_EVERY = 20.0
 """Seconds: state is saved at the end of an epoch, but not more often than this."""
 
 
+SHOWN_IDS = 64
+"""Samples of a batch that an error names."""
+
+
 class Progress(Protocol):
     """Who is told how training goes."""
 
@@ -45,8 +50,8 @@ class Progress(Protocol):
         """Something the user should know."""
 
 
-class Interrupted(Exception):
-    """Training was asked to stop; its state is saved."""
+class Interrupted(KeyboardInterrupt):
+    """Training was asked to stop, by Ctrl-C or a signal; its state is saved."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,12 @@ class Engine:
 
     def run(self, resume: bool = False) -> None:
         """Train to the end; raises Interrupted, with the state saved, if asked to stop."""
-        state = self._resume() if resume else None
+        if resume:
+            state = self._resume()
+        else:
+            state = None
+            if distributed.is_first():
+                self.setup.run_dir.rewrite_metrics([])
         self.setup.progress.begin(self.num_epochs, self.position.run_epoch - self.position.is_open)
         self.method.train()
         while stage := next((s for s in self.method.stages() if s.name not in self.position.finished), None):
@@ -131,24 +141,20 @@ class Engine:
             self._run_stage(stage)
 
     def _run_stage(self, stage: Stage) -> None:
-        while self.position.is_open or not self._is_over(stage):
+        while self.position.is_open or not self.position.is_over:
             if not self.position.is_open:
                 self._open_epoch(stage)
             self._run_epoch(stage)
             self._close_epoch(stage)
         self._end_stage(stage)
 
-    def _is_over(self, stage: Stage) -> bool:
-        if self.position.epoch >= stage.epochs:
-            return True
-        return self.position.epoch > 0 and stage.stop is not None and stage.stop(self)
-
     def _begin_stage(self, stage: Stage) -> None:
         self.position.stage, self.position.epoch, self.best = stage.name, 0, None
+        self.position.is_over = stage.epochs < 1
         if stage.reset is not None:
             seed = self.config.train.seed
             fresh = self.setup.make_method(seed if stage.reset == "initial" else seed_of(seed, stage.name))
-            self._load_networks({name: network.state_dict() for name, network in fresh.networks().items()})
+            self._load_learners({name: learner.state_dict() for name, learner in distributed.learners(fresh).items()})
         self.optimiser = self._make_optimiser(stage)
 
     def _make_optimiser(self, stage: Stage) -> Any:
@@ -216,25 +222,43 @@ class Engine:
 
     def _refuse(self, step: Step, batch: Batch) -> None:
         guilty = [name for name, term in step.terms.items() if not bool(torch.isfinite(term))]
-        rows = batch.index[batch.index >= 0].tolist()
-        ids = ", ".join(map(str, self.setup.corpus.train.ids[rows[:8]])) + (", ..." if len(rows) > 8 else "")
-        kept = "the last saved state is kept" if self.setup.run_dir.state_file.exists() else "no state was saved yet"
+        index = gathered(batch.index)
+        rows = index[index >= 0].tolist()
+        ids = ", ".join(map(str, self.setup.corpus.train.ids[rows[:SHOWN_IDS]])) + ", ..." * (len(rows) > SHOWN_IDS)
         raise NotFiniteError(
             f"loss term {', '.join(guilty) or 'sum'} is not finite in epoch {self.position.run_epoch}, batch "
-            f"{self.position.batch_number + 1}, samples {ids}; {kept}; try a smaller optimiser.rate or optimiser.clip=5"
+            f"{self.position.batch_number + 1}, samples {ids}; {self._how_to_go_on()}"
         )
 
+    def _check_weights(self) -> None:
+        """A step whose gradient was not finite leaves weights that must not be kept."""
+        for name, learner in distributed.learners(self.method).items():
+            if not all(bool(torch.isfinite(p).all()) for p in learner.parameters()):
+                raise NotFiniteError(
+                    f"the weights of {name} are not finite after epoch {self.position.run_epoch}, batch "
+                    f"{self.position.batch_number}; {self._how_to_go_on()}"
+                )
+
+    def _how_to_go_on(self) -> str:
+        advice = "--set optimiser.rate=... or --set optimiser.clip=5"
+        if not self.setup.run_dir.state_file.exists():
+            return f"no state was saved yet; start again with a smaller rate: {advice}"
+        return f"the last saved state is kept; go on with: surelabel resume {self.setup.run_dir.path} {advice}"
+
     def _close_epoch(self, stage: Stage) -> None:
+        self._check_weights()
         self.position.is_open = False
+        self.position.is_over = self.position.epoch >= stage.epochs
         distributed.share_buffers(self.method)
-        is_last = self._is_over(stage) and len(self.position.finished) + 1 == len(self.method.stages())
-        self.metrics.look(is_last, was_silent=not self.record.has_news)
-        self.record.close_epoch(self.position.run_epoch)
         rate = rate_at(self._settings(stage), self._clock(stage, 0, 1))
-        row = self.metrics.row(rate, is_last)
+        row = self.metrics.close_epoch(rate, is_last=self._is_last_epoch())
         if stage.keep == "best":
             self._keep_best(stage, row)
         self.history.append(row)
+        if not self.position.is_over and stage.stop is not None and stage.stop(self):
+            self.position.is_over = True
+            if self._is_last_epoch():
+                row.update(self.metrics.evaluated())
         if distributed.is_first():
             self.setup.run_dir.append_metrics(row)
         self.setup.progress.epoch(row)
@@ -243,26 +267,34 @@ class Engine:
         if distributed.anybody(time.monotonic() - self.saved_at >= SAVE_EVERY, self.device):
             self.save()
 
+    def _is_last_epoch(self) -> bool:
+        return self.position.is_over and len(self.position.finished) + 1 == len(self.method.stages())
+
     def _keep_best(self, stage: Stage, row: dict[str, Any]) -> None:
         view = stage.validate_on or View(augment=False)
         loss = self.collect(lambda b: cross_entropy(self.method.predict(b.x).clamp(min=1e-30).log(), b.label), view)
         row["stage_validation_loss"] = float(loss.mean())
         if self.best is None or row["stage_validation_loss"] < self.best["loss"]:
-            networks = {n: distributed.unwrapped(m).state_dict() for n, m in self.method.networks().items()}
-            copies = {n: {k: v.clone() for k, v in state.items()} for n, state in networks.items()}
-            self.best = {"loss": row["stage_validation_loss"], "epoch": self.position.epoch, "networks": copies}
+            learners = {n: learner.state_dict() for n, learner in distributed.learners(self.method).items()}
+            copies = {n: {k: v.clone() for k, v in state.items()} for n, state in learners.items()}
+            self.best = {"loss": row["stage_validation_loss"], "epoch": self.position.epoch, "learners": copies}
 
     def _end_stage(self, stage: Stage) -> None:
         if self.best is not None:
-            self._load_networks(self.best["networks"])
+            self._load_learners(self.best["learners"])
         if stage.then is not None:
             stage.then(self)
+        if self.notes:
+            self.history[-1].setdefault("estimates", {}).update(self.notes)
+            self.notes = {}
+            if distributed.is_first():
+                self.setup.run_dir.rewrite_metrics(self.history)
         self.position.finished.append(stage.name)
         self.position.stage, self.best, self.plan = "", None, []
 
-    def _load_networks(self, states: dict[str, dict[str, Tensor]]) -> None:
-        for name, network in self.method.networks().items():
-            distributed.unwrapped(network).load_state_dict(states[name])
+    def _load_learners(self, states: dict[str, dict[str, Tensor]]) -> None:
+        for name, learner in distributed.learners(self.method).items():
+            learner.load_state_dict(states[name])
 
     # Where we are, and saving it.
 
@@ -272,7 +304,7 @@ class Engine:
         return sum(stage.epochs for stage in self.method.stages())
 
     def _settings(self, stage: Stage) -> OptimiserConfig:
-        return stage.optimiser or self.config.optimiser
+        return (stage.optimiser or self.config.optimiser).scaled(stage.rate_factor)
 
     def _stage_now(self) -> Stage:
         return next(s for s in self.method.stages() if s.name == (self.position.stage or self.position.finished[-1]))
@@ -283,11 +315,14 @@ class Engine:
         return Clock(stage.name, now.epoch, stage.epochs, step, steps, done, self.config.train.seed, now.pass_number)
 
     def save(self) -> None:
-        """Write the resume state; every rank calls."""
+        """Write the resume state; every rank calls, and leaves when it is written."""
+        self._check_weights()
         snapshot = Snapshot(self.position, self.plan, self.sums, self.history, self.notes, self.best)
         modules = {"method": self.method, "record": self.record}
         with distributed.bare(self.method):
-            checkpoint.save(self.setup.run_dir, modules, self.optimiser, snapshot, self.metrics.state())
+            precision = self.fabric.strategy.precision.state_dict()
+            checkpoint.save(self.setup.run_dir, modules, self.optimiser, snapshot, self.metrics.state(), precision)
+        distributed.wait_for_all()
         self.saved_at = time.monotonic()
 
     def _resume(self) -> dict[str, Any]:
@@ -297,6 +332,7 @@ class Engine:
         self.position, self.plan, self.sums = snapshot.position, snapshot.plan, snapshot.sums
         self.history, self.notes, self.best = snapshot.history, snapshot.notes, snapshot.best
         self.metrics.load_state(state["metrics"])
+        self.fabric.strategy.precision.load_state_dict(state["precision"])
         if distributed.is_first():
             self.setup.run_dir.rewrite_metrics(self.history)
         return state

@@ -27,6 +27,13 @@ LOOK_EVERY = 5
 """Epochs between evaluation passes over the training set, for steps that do not say what they saw."""
 
 
+CLEARLY_ABOVE = 0.05
+"""Share of the way from chance to perfect that a network which learns has gone after a tenth of the run."""
+
+HELD_OUT = " held out"
+"""A name that no test set has."""
+
+
 class Metrics:
     """Adds up what steps return and measures the rest at the end of an epoch."""
 
@@ -36,7 +43,7 @@ class Metrics:
         train = corpus.train
         self.given = train.label.to(device)
         self.clean = None if train.clean is None else train.clean.to(device)
-        parts = {**corpus.tests} if corpus.validation is None else {**corpus.tests, "": corpus.validation}
+        parts = {**corpus.tests} if corpus.validation is None else {**corpus.tests, HELD_OUT: corpus.validation}
         self.loaders = {name: Loader(rows, config.batch_size, device=device) for name, rows in parts.items()}
         self.counts: dict[str, int] = {}
         self.exact = exact_dtype(device)
@@ -57,21 +64,34 @@ class Metrics:
         if self.gradient_share is not None:
             self.gradient_share.after_backward(batch)
 
-    def look(self, is_last: bool, was_silent: bool) -> None:
-        """Where the steps of an epoch did not say what they saw, look at all training rows every few epochs."""
+    def close_epoch(self, rate: float, is_last: bool) -> dict[str, Any]:
+        """The metrics of the epoch that has just ended, with each sample's history brought up to date."""
+        engine, epoch = self.engine, self.engine.position.run_epoch
+        if not engine.record.has_news and (is_last or epoch % LOOK_EVERY == 0):
+            self._look()
+        has_news = engine.record.has_news
+        engine.record.close_epoch(epoch)
+        row = self._row(rate)
+        if is_last or epoch % engine.config.train.evaluate_every == 0:
+            row.update(self.evaluated())
+        row.update(self._on_training_rows(has_news))
+        if engine.notes:
+            row["estimates"], engine.notes = engine.notes, {}
+        self.counts = {}
+        return row
+
+    def _look(self) -> None:
+        """Where the steps of an epoch did not say what they saw: look at all training rows."""
         engine = self.engine
-        if not was_silent or not (is_last or engine.position.run_epoch % LOOK_EVERY == 0):
-            return
         view = View(augment=False)
         log_p = engine.collect(lambda batch: engine.method.predict(batch.x).clamp(min=1e-30).log(), view)
         rows = engine.loader.rows(view).to(engine.device)
         in_eval_mode(engine.method, lambda: engine.record.latest.replace(engine.record.values(log_p, self.given[rows])))
 
-    def row(self, rate: float, is_last: bool) -> dict[str, Any]:
-        """The metrics of the epoch that has just ended."""
-        engine, position = self.engine, self.engine.position
-        terms = {name: (added / self.counts[name]).item() for name, added in engine.sums.items()}
-        row: dict[str, Any] = {
+    def _row(self, rate: float) -> dict[str, Any]:
+        position = self.engine.position
+        terms = {name: (added / self.counts[name]).item() for name, added in self.engine.sums.items()}
+        return {
             "epoch": position.run_epoch,
             "stage": position.stage,
             "stage_epoch": position.epoch,
@@ -81,33 +101,30 @@ class Metrics:
             "samples_per_second": position.num_samples / max(position.seconds, 1e-9),
             "seconds": position.seconds,
         }
-        if is_last or position.run_epoch % engine.config.train.evaluate_every == 0:
-            row["tests"] = {}
-            for name, loader in self.loaders.items():
-                measured = accuracies(predictions(engine.method, loader), loader.examples.label)
-                row["tests"][name] = measured
-            if "" in row["tests"]:
-                row["validation"] = row["tests"].pop("")
-        row.update(self._on_training_rows())
-        if engine.notes:
-            row["estimates"], engine.notes = engine.notes, {}
-        self.counts = {}
-        return row
 
-    def _on_training_rows(self) -> dict[str, Any]:
-        record = self.engine.record
+    def evaluated(self) -> dict[str, Any]:
+        """Accuracy on the test sets, and on the held-out rows where there are any."""
+        measured = {
+            name: accuracies(predictions(self.engine.method, loader), loader.examples.label)
+            for name, loader in self.loaders.items()
+        }
+        validation = measured.pop(HELD_OUT, None)
+        return {"tests": measured} if validation is None else {"tests": measured, "validation": validation}
+
+    def _on_training_rows(self, has_news: bool) -> dict[str, Any]:
+        """What became of given, clean and false labels; only in epochs that looked at them."""
+        record, result = self.engine.record, dict[str, Any]()
         seen = record.visits > 0
-        if not seen.any():
-            return {}
-        prediction, given = record.prediction[seen], self.given[seen]
-        result: dict[str, Any] = {"given_accuracy": share(prediction == given)}
-        if self.clean is not None:
-            result.update(memorisation(prediction, given, self.clean[seen]))
-            if (targets := self.engine.method.targets()) is not None:
-                named = targets.apply_rows(lambda rows: rows.argmax(1))
-                result["correction_accuracy"] = share(named == self.clean)
-            if self.gradient_share is not None:
-                result["gradient_share"] = self.gradient_share.close_epoch()
+        if has_news:
+            prediction, given = record.prediction[seen], self.given[seen]
+            result["given_accuracy"] = share(prediction == given)
+            if self.clean is not None:
+                result.update(memorisation(prediction, given, self.clean[seen]))
+        if self.clean is not None and (targets := self.engine.method.targets()) is not None:
+            named = targets.apply_rows(lambda rows: rows.argmax(1))
+            result["correction_accuracy"] = share(named == self.clean)
+        if self.gradient_share is not None:
+            result["gradient_share"] = self.gradient_share.close_epoch()
         return result
 
     def warnings(self) -> list[str]:
@@ -117,7 +134,7 @@ class Metrics:
         if row["epoch"] != max(2, round(0.1 * epochs)) or "given_accuracy" not in row:
             return []
         chance = torch.bincount(self.given).max().item() / len(self.given)
-        if row["given_accuracy"] > 1.2 * chance:
+        if row["given_accuracy"] > chance + CLEARLY_ABOVE * (1 - chance):
             return []
         return [
             f"training is still at chance after {row['epoch']} of {epochs} epochs "

@@ -111,6 +111,8 @@ class TargetEstimation(nn.Module):
       label while e < `start` and Z afterwards. The paper gives no formula: this is our reading of Laine and Aila (2017).
     """
 
+    has_started: Tensor
+
     def __init__(self, task: Task, strategy: TargetStrategy, start: int, momentum: float, threshold: float) -> None:
         super().__init__()
         self.strategy, self.start, self.momentum, self.threshold = strategy, start, momentum, threshold
@@ -121,6 +123,7 @@ class TargetEstimation(nn.Module):
             self.blends = SampleStore(task.num_samples)
         elif strategy == "temporal_ensembling":
             self.table = SampleStore(task.num_samples, task.num_classes)
+            self.register_buffer("has_started", torch.tensor(False))
 
     def update(self, batch: Batch, clock: Clock, probability: Tensor, tau: Tensor) -> Tensor:
         """The (B, K) targets of this batch, after their update from the detached (B, K) p and (B,) tau."""
@@ -130,12 +133,19 @@ class TargetEstimation(nn.Module):
         if self.strategy == "temporal_ensembling":
             self.table.blend(batch.index, probability, self.momentum)
             ensemble = self.table.read(batch.index)
+            self.has_started.fill_(clock.epoch >= self.start)
             return given if clock.epoch < self.start else ensemble / ensemble.sum(1, keepdim=True).clamp(min=1e-12)
         if self.is_due(clock.epoch):
             trusted = tau >= self.threshold
             self.table.blend(batch.index, probability, self.momentum, where=trusted)
             self.blends.write(batch.index, self.blends.read(batch.index) + 1, where=trusted)
         return self.table.read(batch.index)
+
+    def store(self) -> SampleStore | None:
+        """The table of targets, as soon as the loss aims at it."""
+        if self.strategy == "none" or (self.strategy == "temporal_ensembling" and not self.has_started):
+            return None
+        return self.table
 
     def is_due(self, epoch: int) -> bool:
         """Whether targets change in this epoch."""
@@ -181,6 +191,11 @@ class TargetEstimation(nn.Module):
     def warnings(self) -> list[str]:
         """Says so if these settings can never correct a label, with values that would."""
         updates = self.num_updates
+        if self.strategy == "temporal_ensembling" and self.start > self.epochs:
+            last = f"correction_start={self.start} is beyond the last of {self.epochs} epochs"
+            return [
+                f"these settings can never correct a label: {last}; use correction_start={max(1, self.epochs // 8)}"
+            ]
         if self.strategy != "car" or (updates and self.momentum**updates <= 0.5):
             return []
         start = max(1, round(PUBLISHED_START_SHARE * self.epochs))
@@ -262,7 +277,7 @@ class CAR(Method):
 
     def targets(self) -> SampleStore | None:
         """The table of t."""
-        return None if self.target.strategy == "none" else self.target.table
+        return self.target.store()
 
     def label_quality(self, run: Run) -> Tensor:
         """What the targets and the running mean of p say of the given label: TargetEstimation.quality."""

@@ -47,7 +47,7 @@ class CrossEntropy(Method):
 
     def targets(self) -> SampleStore | None:
         """The table of t, if targets are estimated."""
-        return None if self.target.strategy == "none" else self.target.table
+        return self.target.store()
 
     def label_quality(self, run: Run) -> Tensor:
         """The running mean of p at the given label, or what the estimated targets say."""

@@ -25,7 +25,7 @@ BACKBONES: Mapping[str, Callable[..., nn.Module]] = {
 """Name to a callable of the input's shape, whose further parameters are the backbone's options."""
 
 TINY_SIDE = 16
-"""Images of at most this many pixels a side are as well served by an mlp."""
+"""Images of at most this many pixels a side are as well served by an mlp, and are not augmented by default."""
 
 
 def auto_name(input_shape: tuple[int, ...]) -> str:
