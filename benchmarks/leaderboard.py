@@ -32,6 +32,16 @@ SETTINGS = {
 }
 CANDIDATES: dict[str, list[dict]] = {
     "car": [{}, {"penalty_weight": 0.5}, {"penalty_weight": 0.2}],
+    "dmi": [{}, {"rate_factor": 0.1}, {"rate_factor": 0.001}],
+    "elr": [{}, {"regularisation": 7}, {"regularisation": 1}],
+    "gce": [{}, {"truncated": True}],
+    "imae": [{}, {"temperature": 16.0}],
+    "joint_optimization": [{}, {"begin": 10}, {"begin": 5}],
+    "noise_adaptation": [{}, {"patience": 2}, {"patience": 1}],
+    "pencil": [{}, {"backbone": 3, "label_rate": 4000.0}, {"backbone": 3, "label_rate": 4000.0, "given_weight": 0.0}],
+    "sat": [{}, {"correction_start": 5}, {"correction_start": 2}],
+    "sl": [{}, {"forward_weight": 0.01}],
+    "tce": [{}, {"order": 4}, {"order": 6}],
 }
 """At most three for methods whose published values are tuned to data set and noise; the first is our default."""
 CHOSEN: dict[str, dict] = {}

@@ -363,8 +363,27 @@ class TestMethods:
         found = as_json("methods")
         names = [method["name"] for method in found]
         assert {"car", "cross_entropy", "gce", "co_teaching", "forward", "dividemix"} <= set(names)
+        assert len(set(names)) == len(names)
         text = done("methods").stdout
         assert all(name in text for name in names)
+
+    def test_what_each_trains_and_keeps(self):
+        found = {method["name"]: method for method in as_json("methods")}
+        for method in found.values():
+            assert method["networks"] >= 1
+            assert method["forward_passes"] >= method["backward_passes"] >= 1
+            assert method["stages"]
+            assert all("N" in table["shape"] for table in method["state"])
+        shown = ("networks", "forward_passes", "backward_passes", "stages")
+        assert [found["forward"][key] for key in shown] == [1, 1, 1, ["estimate", "train"]]
+        assert [found["dividemix"][key] for key in shown] == [2, 20, 8, ["train"]]
+        assert found["cross_entropy"]["state"] == []
+        assert found["dividemix"]["state"] == [{"name": "clean_probability", "shape": ["2", "N"]}]
+        assert {"name": "target.table", "shape": ["N", "K"]} in found["car"]["state"]
+        text = done("methods").stdout
+        assert "clean_probability (2 x N)" in text
+        assert "estimate, train" in text
+        assert "State per sample: clean_probability (2 x N)." in done("methods", "dividemix").stdout
 
     def test_one(self):
         (car,) = as_json("methods", "car")

@@ -436,15 +436,39 @@ def methods(
     if json:
         screen.say_json(found)
     elif name is None:
-        columns = ("name", "year", "kind", "summary")
-        screen.say_table(columns, [[method[column] for column in columns] for method in found], wrap=True)
-        screen.say("\nOptions of one: surelabel methods NAME   Use it: surelabel fit DATA --method NAME")
+        _say_methods(found)
+        screen.say("Options of one: surelabel methods NAME   Use it: surelabel fit DATA --method NAME")
     else:
         _say_method(found[0])
 
 
+def _say_methods(found: list[dict[str, Any]]) -> None:
+    plain = ("name", "year", "kind", "networks")
+    rows = [
+        [
+            *(method[column] for column in plain),
+            method["forward_passes"],
+            method["backward_passes"],
+            ", ".join(method["stages"]),
+            _state_text(method),
+        ]
+        for method in found
+    ]
+    screen.say_table((*plain, "forward", "backward", "stages", "state per sample"), rows, wrap=True)
+    screen.say("\nforward, backward: passes of a network over a batch in one step. N samples, K classes.")
+
+
+def _state_text(method: dict[str, Any]) -> str:
+    return ", ".join(f"{table['name']} ({' x '.join(table['shape'])})" for table in method["state"]) or "none"
+
+
 def _say_method(method: dict[str, Any]) -> None:
     screen.say_prose(f"{method['name']}: {method['summary']}\n{method['paper']}, {method['year']} ({method['kind']})\n")
+    screen.say_prose(
+        f"Networks: {method['networks']}. Passes a step: {method['forward_passes']} forward, "
+        f"{method['backward_passes']} backward. Stages: {', '.join(method['stages'])}. "
+        f"State per sample: {_state_text(method)}.\n"
+    )
     if not method["options"]:
         screen.say("It has no options.")
         return

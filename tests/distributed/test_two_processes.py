@@ -13,7 +13,7 @@ from surelabel import methods
 from surelabel.api import Interrupted, fit, resume
 from surelabel.runs import RunDir
 
-pytestmark = pytest.mark.training
+pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 
 ALL = methods.names()
 WORKER = Path(__file__).with_name("worker.py")
@@ -40,7 +40,7 @@ def on_two_processes(jobs: list[dict], folder: Path) -> None:
         str(WORKER),
         str(file),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=150)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -20,14 +20,15 @@ class Slices:
 
     def __call__(self, outputs: int | None = None, indicator: bool = False, indicator_layers: int = 1) -> nn.Module:
         width = self.num_classes + 1
-        network = Network(nn.Identity(), width * self.num_networks, self.num_classes, indicator=indicator)
+        num_outputs = outputs or self.num_classes  # a (K + 1)th logit stands where h does
+        network = Network(nn.Identity(), width * self.num_networks, num_outputs, indicator=indicator)
         start = width * (self.num_made % self.num_networks)
         with torch.no_grad():
             for layer in (network.classifier, network.indicator):
                 if layer is not None:
                     layer.weight.zero_()
                     layer.bias.zero_()
-            network.classifier.weight[:, start : start + self.num_classes] = torch.eye(self.num_classes)
+            network.classifier.weight[:, start : start + num_outputs] = torch.eye(num_outputs)
             if network.indicator is not None:
                 network.indicator.weight[0, start + self.num_classes] = 1
         self.num_made += 1
@@ -48,6 +49,10 @@ class FakeRun:
     @property
     def all(self) -> Tensor:
         return torch.arange(len(self.label))
+
+    @property
+    def rng(self) -> torch.Generator:
+        return self.clock.generator("run")
 
     @torch.no_grad()
     def collect(self, function: Callable[[Batch], Tensor], view: View, train_mode: bool = False) -> Tensor:

@@ -84,10 +84,10 @@ class GradientShare:
             outputs.logits.retain_grad()
             self._logits.append(outputs.logits)
 
-    def after_backward(self, batch: Batch) -> None:
-        """Add this step; forward passes of other rows than the batch's (mixed ones) do not count."""
+    def after_backward(self, batch: Batch, is_mixed: bool = False) -> None:
+        """Add this step; mixed rows belong to two labels and do not count, nor do other rows than the batch's."""
         for logits in self._logits:
-            if logits.grad is not None and len(logits) == batch.num_rows:
+            if logits.grad is not None and len(logits) == batch.num_rows and not is_mixed:
                 norm = logits.grad.abs().sum(1).to(self.sums.dtype) * batch.weight
                 false = self.is_false[batch.index] & (batch.index >= 0)
                 self.sums += torch.stack([norm[~false].sum(), norm[false].sum()])

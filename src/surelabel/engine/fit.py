@@ -203,7 +203,7 @@ class Engine:
             self._refuse(done, batch)
         self.optimiser.zero_grad()
         self.fabric.backward(loss)
-        self.metrics.after_backward(batch)
+        self.metrics.after_backward(batch, is_mixed=done.seen is None)
         if settings.clip is not None:
             self._clip(settings.clip)
         self.optimiser.step()

@@ -59,10 +59,10 @@ class Metrics:
             sums[name] = sums[name] + term if name in sums else term
             self.counts[name] = self.counts[name] + 1 if name in self.counts else 1
 
-    def after_backward(self, batch: Batch) -> None:
+    def after_backward(self, batch: Batch, is_mixed: bool) -> None:
         """Look at the gradients, if that was asked for."""
         if self.gradient_share is not None:
-            self.gradient_share.after_backward(batch)
+            self.gradient_share.after_backward(batch, is_mixed)
 
     def close_epoch(self, rate: float, is_last: bool) -> dict[str, Any]:
         """The metrics of the epoch that has just ended, with each sample's history brought up to date."""

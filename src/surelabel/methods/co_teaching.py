@@ -77,12 +77,15 @@ class CoTeaching(Method):
         """Each network's mean loss over what the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]
-        forget = 0.0
-        if clock.epoch > self.warm_up:
-            forget = forget_share(clock.epoch - self.warm_up, self.ramp, float(self.rate))
-        by_first, by_second = (easiest(loss, batch, forget) for loss in losses)
+        by_first, by_second = (easiest(loss, batch, self.forget(clock)) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
+
+    def forget(self, clock: Clock) -> float:
+        """Share of a batch to leave out now; nothing in the warm-up."""
+        if clock.epoch <= self.warm_up:
+            return 0.0
+        return forget_share(clock.epoch - self.warm_up, self.ramp, float(self.rate))
 
     def mean_loss(self, batch: Batch) -> Tensor:
         """(B,) loss at the given label, mean over both networks."""

@@ -1,0 +1,94 @@
+"""ELR: Early-Learning Regularization (Liu, Niles-Weed, Razavian and Fernandez-Granda, 2020).
+
+    p~ = softmax(z), kept in [1e-4, 1 - 1e-4]
+    t <- beta t + (1 - beta) p~ / sum p~                     before the loss, at every visit, from zero
+    L = -log p_y + lambda log(1 - <t, p~>)                   the gradient flows through p~ only
+
+The second term pulls the prediction towards what the network said early on. Its gradient at logit c is
+p_c (<p, t> - t_c) / (1 - <p, t>). The objective goes negative, to about lambda log 1e-4; that is normal.
+
+Defaults are the authors' for CIFAR-10 with symmetric noise: beta 0.7, lambda 3. Theirs elsewhere: asymmetric 0.9 and 1,
+CIFAR-100 0.9 and 7, Clothing1M 0.7 and 3 (there with two networks, and 2000 class-balanced batches an epoch according to the
+paper). They say lambda needs tuning and beta hardly.
+
+The clamp is part of the method: where p~ has reached it the term has no gradient, without it logits would grow for ever. It is
+also what keeps the logarithm finite, for sum t <= 1.
+
+Where we differ from the authors' code: t is a buffer, so it survives a restart (theirs is lost); a verdict divides t by its
+sum, 1 - beta^n after n visits.
+
+The verdict is the default, the running mean of p at the given label: on digits with 40 % symmetric noise its AUROC is 0.998
+(lambda 3) and 0.999 (lambda 7), that of t_y 0.71 and 0.994, and their mean is no better. There lambda = 3 still memorises (last
+epoch 0.73), 7 does not (0.98); 100 epochs, seed 0.
+"""
+
+from typing import Annotated
+
+import torch
+from pydantic import Field, NonNegativeFloat
+from torch import Tensor
+
+from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
+from surelabel.losses import cross_entropy
+
+SMALLEST_PROBABILITY = 1e-4
+"""The authors': p~ stays this far from 0 and 1, where the regulariser then has no gradient."""
+
+
+def clamped_probability(logits: Tensor) -> Tensor:
+    """(B, K) p~."""
+    return logits.softmax(1).clamp(SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
+
+
+def early_learning_regulariser(probability: Tensor, target: Tensor) -> Tensor:
+    """(B,) log(1 - <t, p~>): zero for t = 0, and the smaller the more p~ agrees with t, whose rows sum to at most one."""
+    return (1 - (target * probability).sum(1)).log()
+
+
+class ELR(Method):
+    """Cross entropy, and a pull towards what the network predicted early on.
+
+    Options:
+        regularisation: lambda, the weight of the pull; the authors have 3, 1 for asymmetric noise, 7 for 100 classes
+        momentum: beta, the share of the old target that stays in an update; the authors have 0.7 or 0.9
+    """
+
+    paper = "Liu et al.: Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS"
+    year = 2020
+    kind = "regularisation"
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        regularisation: NonNegativeFloat = 3.0,
+        momentum: Annotated[float, Field(ge=0, lt=1)] = 0.7,
+    ) -> None:
+        super().__init__(task)
+        self.regularisation, self.momentum = regularisation, momentum
+        self.network = task.network()
+        self.target = SampleStore(task.num_samples, task.num_classes)
+
+    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+        """-log p_y + lambda log(1 - <t, p~>)."""
+        logits = self.network(batch.x).logits
+        probability = clamped_probability(logits)
+        self.target.blend(batch.index, probability / probability.sum(1, keepdim=True), self.momentum)
+        pull = early_learning_regulariser(probability, self.target.read(batch.index))
+        terms = {
+            "cross_entropy": batch.mean(cross_entropy(logits, batch.label)),
+            "early_learning": self.regularisation * batch.mean(pull),
+        }
+        return Step(terms, seen=logits.detach())
+
+    def targets(self) -> SampleStore:
+        """The table of t."""
+        return self.target
+
+    def corrected(self, run: Run) -> Tensor:
+        """The targets, normalised; the final prediction where a row was never visited."""
+        rows = self.target.whole()
+        mass = rows.sum(1, keepdim=True)
+        if bool((mass > 0).all()):
+            return rows / mass
+        return torch.where(mass > 0, rows / mass.where(mass > 0, torch.ones_like(mass)), super().corrected(run))

