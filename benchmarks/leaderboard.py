@@ -31,12 +31,18 @@ SETTINGS = {
     "train": {"epochs": EPOCHS, "batch_size": 64, "threads": 1, "device": "cpu"},
 }
 CANDIDATES: dict[str, list[dict]] = {
+    "beta_mixture": [{}, {"variant": "soft"}, {"variant": "dynamic"}],
     "car": [{}, {"penalty_weight": 0.5}, {"penalty_weight": 0.2}],
     "dmi": [{}, {"rate_factor": 0.1}, {"rate_factor": 0.001}],
+    "dac": [{}, {"warm_up": 0}],
     "elr": [{}, {"regularisation": 7}, {"regularisation": 1}],
+    "elr_plus": [{}, {"regularisation": 7}, {"regularisation": 1}],
     "gce": [{}, {"truncated": True}],
     "imae": [{}, {"temperature": 16.0}],
     "joint_optimization": [{}, {"begin": 10}, {"begin": 5}],
+    "jocor": [{}, {"agreement": 0.85}, {"agreement": 0.9}],
+    "mentornet": [{}, {"percentile": 0.5}],
+    "mixup": [{}, {"alpha": 8.0}, {"alpha": 1.0}],
     "noise_adaptation": [{}, {"patience": 2}, {"patience": 1}],
     "pencil": [{}, {"backbone": 3, "label_rate": 4000.0}, {"backbone": 3, "label_rate": 4000.0, "given_weight": 0.0}],
     "sat": [{}, {"correction_start": 5}, {"correction_start": 2}],
