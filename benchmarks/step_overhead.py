@@ -1,6 +1,7 @@
 """What CAR and the engine cost: ratios of times measured side by side in one run.
 
     python benchmarks/step_overhead.py [--pairs 40] [--threads 2]
+    python benchmarks/step_overhead.py --methods --pairs 10
 
 Step: the engine's whole training step (forward, loss, per-sample state, backward, optimiser) with CAR against cross entropy, same
 network, same batch of 64. The two are timed alternately, the order drawn anew for each pair; the ratio is the median over
@@ -18,9 +19,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from surelabel import build
+from surelabel import build, methods
+from surelabel.catalogue import shape_of
 from surelabel.config import validated
-from surelabel.core.plan import View
 from surelabel.data.examples import Corpus, Examples
 from surelabel.engine import distributed
 from surelabel.engine.fit import Engine, Setup
@@ -87,24 +88,41 @@ def interleaved(first, second, pairs: int, warm_up: int = 3) -> list[float]:
     return ratios
 
 
-def step_ratio(model: str, pairs: int, threads: int) -> tuple[float, float, float]:
-    """A CAR step over a cross-entropy step."""
-    corpus = random_corpus(BATCH)
+def make_step(method: str, model: str, corpus: Corpus, folder: str, threads: int):
+    """One training step of a method's last stage, three quarters through it, and the rows that it trains on."""
+    engine = make_engine(method, model, corpus, folder, threads)
+    stage = engine.method.stages()[-1]
+    engine._begin_stage(stage)
+    engine.position.epoch = engine.position.run_epoch = stage.epochs * 3 // 4
+    engine._open_epoch(stage)
+    current = engine.plan[0]
+    batches = next(iter(engine.loader.passes(current.views, "bench")))
+    clock, settings = engine._clock(stage, 0, 1), engine.config.optimiser
+    engine.method.train()
+    num_rows = len(next(iter(batches.values())).index)
+    return lambda: engine._train_step(current.step, dict(batches), clock, settings), num_rows
+
+
+def step_ratio(method: str, model: str, pairs: int, threads: int) -> tuple[float, float, float]:
+    """A method's step over a cross-entropy step, per row."""
+    corpus = random_corpus(4 * BATCH)
     with tempfile.TemporaryDirectory() as folder:
-        actions = []
-        for method in ("car", "cross_entropy"):
-            engine = make_engine(method, model, corpus, folder, threads)
-            stage = engine.method.stages()[0]
-            engine._begin_stage(stage)
-            # After the first correction, so that CAR's table is read and written in every step.
-            engine.position.epoch = engine.position.run_epoch = 500
-            batches = next(iter(engine.loader.passes({"batch": View()}, "bench")))
-            clock = engine._clock(stage, 0, 1)
-            settings = engine.config.optimiser
-            actions.append(
-                lambda e=engine, s=stage, b=batches, c=clock, o=settings: e._train_step(s.step, dict(b), c, o)
-            )
-        return bootstrap(interleaved(*actions, pairs))
+        (first, rows), (second, base_rows) = (
+            make_step(name, model, corpus, folder, threads) for name in (method, "cross_entropy")
+        )
+        return bootstrap([ratio * base_rows / rows for ratio in interleaved(first, second, pairs)])
+
+
+def single_network_steps(pairs: int, threads: int) -> None:
+    """Every single-network method on resnet18, over what its listed passes cost if a backward pass is two forward ones."""
+    print("step over a cross-entropy step on resnet18, and the same per listed pass (backward counted as two forward)")
+    for name in methods.names():
+        about = shape_of(methods.find(name))
+        if about["networks"] == 1 and name != "cross_entropy":
+            passes = (about["forward_passes"] + 2 * about["backward_passes"]) / 3
+            ratio = step_ratio(name, "resnet18", pairs, threads)
+            shown = "".join(f"{value / passes:8.3f}" for value in ratio)
+            print(f"{name:20} {ratio[0]:6.3f}   per pass, median and 95 % interval:{shown}", flush=True)
 
 
 def epoch_ratio(pairs: int, threads: int, num_rows: int = 512) -> tuple[float, float, float]:
@@ -140,10 +158,15 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--methods", action="store_true", help="all single-network methods on resnet18 instead")
     arguments = parser.parse_args()
+    if arguments.methods:
+        single_network_steps(arguments.pairs, arguments.threads)
+        return
     result = {}
     for model in ("cnn", "resnet18"):
-        result[f"car_step_over_cross_entropy_step_{model}"] = step_ratio(model, arguments.pairs, arguments.threads)
+        ratio = step_ratio("car", model, arguments.pairs, arguments.threads)
+        result[f"car_step_over_cross_entropy_step_{model}"] = ratio
     result["engine_epoch_over_bare_loop_throughput_cnn"] = epoch_ratio(arguments.pairs, arguments.threads)
     if arguments.json:
         print(json.dumps(result))

@@ -53,8 +53,8 @@ class DivideMix(Method):
     paper = "Li, Socher and Hoi: DivideMix: Learning with Noisy Labels as Semi-supervised Learning, ICLR"
     year = 2020
     kind = "semi-supervised"
-    # Per labelled batch and network: four guesses by each network's two views (two networks for the unlabelled), then the
-    # mixed rows of two labelled and two unlabelled views.
+    # For each of the two networks: 2 passes to refine labels, 4 to guess the rest (two views, both networks), and 4 over the
+    # mixed rows, which are the ones with a backward pass.
     forward_passes = 20
     backward_passes = 8
 
