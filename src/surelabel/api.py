@@ -64,7 +64,9 @@ def fit(
     run_dir = RunDir(out)
     if not is_further_process() and not run_dir.is_free:
         hint = (
-            f"go on with: surelabel resume {out}" if run_dir.has_begun and not run_dir.is_done else "choose another folder"
+            f"go on with: surelabel resume {out}"
+            if run_dir.has_begun and not run_dir.is_done
+            else "choose another folder"
         )
         raise RunError(f"{out}: this folder is not empty; {hint}")
     return _train(config, run_dir, progress or Silent(), interrupt)
