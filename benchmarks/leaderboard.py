@@ -3,6 +3,7 @@
     python benchmarks/leaderboard.py --folder runs/leaderboard [--workers 2]            # train what is missing, print the tables
     python benchmarks/leaderboard.py --folder runs/leaderboard --write docs/results     # and write them as markdown and csv
     python benchmarks/leaderboard.py --folder runs/leaderboard --tune                   # how the entries of CHOSEN were chosen
+    python benchmarks/leaderboard.py --folder runs/leaderboard --explain --only forward # memorisation and estimates of finished runs
 
 Noise: 40 % symmetric (true class excluded) and 30 % pair flip. Seeds 0, 1, 2; the four best by last-epoch test accuracy get
 seeds 3 and 4 too. Resumable: finished runs are kept in the folder, interrupted ones go on.
@@ -168,6 +169,32 @@ def as_markdown(rows: list[dict]) -> Iterator[str]:
         )
 
 
+def explain(folder: Path, names: list[str]) -> None:
+    """What the runs under symmetric noise say of a method: memorised false labels, and the estimates it noted on its way."""
+    from surelabel.runs import RunDir
+
+    noise = next(iter(NOISES))
+    for name in names:
+        rows = [RunDir.open(run_folder(folder, name, noise, seed)).metrics() for seed in (0, 1, 2)]
+        memorised = [run[-1]["false_labels"]["memorised"] for run in rows]
+        print(
+            f"{name}: memorised false labels in the last epoch, seeds 0, 1, 2:",
+            *(f"{share:.3f}" for share in memorised),
+        )
+        noted = [row for row in rows[0] if "estimates" in row]
+        for row in noted[:: max(1, len(noted) // 10)]:
+            estimates = {key: diagonal_mean(value) for key, value in row["estimates"].items()}
+            share = row.get("false_labels", {}).get("memorised", float("nan"))
+            print(f"    seed 0, epoch {row['epoch']}, memorised {share:.3f}:", estimates)
+
+
+def diagonal_mean(value: object) -> object:
+    """A matrix as the mean of its diagonal; anything else as it is."""
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return statistics.fmean(value[i][i] for i in range(len(value)))
+    return value
+
+
 def tune(folder: Path, names: list[str], workers: int) -> None:
     """Train every candidate on seed 0 with a noisy validation split, and print which one wins."""
     jobs = {
@@ -203,9 +230,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="+", default=methods.names())
     parser.add_argument("--tune", action="store_true")
+    parser.add_argument("--explain", action="store_true", help="what finished runs say of the methods of --only")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    if arguments.explain:
+        explain(arguments.folder, arguments.only)
+        return
     if arguments.tune:
         tune(arguments.folder, arguments.only, arguments.workers)
         return

@@ -124,7 +124,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         raise DataError(f"{path}: more than {limit} pixels, Pillow's limit against decompression bombs") from None
     # Damaged files make Pillow's readers raise nearly anything: OSError, SyntaxError, struct.error, zlib.error.
     except Exception as error:
-        reason = " ".join(str(error).replace(str(path), "the file").split())
+        reason = " ".join(str(error).replace(f" {str(path)!r}", "").replace(str(path), "the file").split())
         raise DataError(f"{path}: not readable as an image ({reason or type(error).__name__})") from None
 
 
