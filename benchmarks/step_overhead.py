@@ -1,7 +1,7 @@
 """What CAR and the engine cost: ratios of times measured side by side in one run.
 
     python benchmarks/step_overhead.py [--pairs 40] [--threads 2]
-    python benchmarks/step_overhead.py --methods --pairs 10
+    python benchmarks/step_overhead.py --methods --pairs 8 --side 16
 
 Step: the engine's whole training step (forward, loss, per-sample state, backward, optimiser) with CAR against cross entropy, same
 network, same batch of 64. The two are timed alternately, the order drawn anew for each pair; the ratio is the median over
@@ -31,10 +31,10 @@ from surelabel.runs import RunDir
 BATCH = 64
 
 
-def random_corpus(num_rows: int) -> Corpus:
-    """Images of CIFAR's size with random labels; what they show does not change the time."""
+def random_corpus(num_rows: int, side: int = 32) -> Corpus:
+    """Images, by default of CIFAR's size, with random labels; what they show does not change the time."""
     rng = np.random.default_rng(0)
-    x = torch.from_numpy(rng.integers(0, 256, (num_rows, 3, 32, 32), dtype=np.uint8))
+    x = torch.from_numpy(rng.integers(0, 256, (num_rows, 3, side, side), dtype=np.uint8))
     label = torch.from_numpy(rng.integers(0, 10, num_rows))
     return Corpus(Examples(x, label, np.arange(num_rows).astype(str)), tuple("0123456789"))
 
@@ -53,7 +53,9 @@ def make_engine(method: str, model: str, corpus: Corpus, folder: str, threads: i
     setup = Setup(
         config,
         corpus,
-        lambda seed: build.method(config, build.task(config, corpus.train.label, 10, (3, 32, 32), seed, scale)),
+        lambda seed: build.method(
+            config, build.task(config, corpus.train.label, 10, tuple(corpus.train.x.shape[1:]), seed, scale)
+        ),
         build.loader(config.train, corpus.train, fabric.device),
         RunDir(folder),
         fabric,
@@ -103,9 +105,9 @@ def make_step(method: str, model: str, corpus: Corpus, folder: str, threads: int
     return lambda: engine._train_step(current.step, dict(batches), clock, settings), num_rows
 
 
-def step_ratio(method: str, model: str, pairs: int, threads: int) -> tuple[float, float, float]:
+def step_ratio(method: str, model: str, pairs: int, threads: int, side: int = 32) -> tuple[float, float, float]:
     """A method's step over a cross-entropy step, per row."""
-    corpus = random_corpus(4 * BATCH)
+    corpus = random_corpus(4 * BATCH, side)
     with tempfile.TemporaryDirectory() as folder:
         (first, rows), (second, base_rows) = (
             make_step(name, model, corpus, folder, threads) for name in (method, "cross_entropy")
@@ -113,14 +115,15 @@ def step_ratio(method: str, model: str, pairs: int, threads: int) -> tuple[float
         return bootstrap([ratio * base_rows / rows for ratio in interleaved(first, second, pairs)])
 
 
-def single_network_steps(pairs: int, threads: int) -> None:
+def single_network_steps(pairs: int, threads: int, side: int) -> None:
     """Every single-network method on resnet18, over what its listed passes cost if a backward pass is two forward ones."""
+    print(f"{pairs} interleaved pairs, {threads} threads, batch {BATCH}, {side} x {side} images")
     print("step over a cross-entropy step on resnet18, and the same per listed pass (backward counted as two forward)")
     for name in methods.names():
         about = shape_of(methods.find(name))
         if about["networks"] == 1 and name != "cross_entropy":
             passes = (about["forward_passes"] + 2 * about["backward_passes"]) / 3
-            ratio = step_ratio(name, "resnet18", pairs, threads)
+            ratio = step_ratio(name, "resnet18", pairs, threads, side)
             shown = "".join(f"{value / passes:8.3f}" for value in ratio)
             print(f"{name:20} {ratio[0]:6.3f}   per pass, median and 95 % interval:{shown}", flush=True)
 
@@ -157,11 +160,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--side", type=int, default=32, help="of the images, with --methods; smaller ones are a stricter test"
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--methods", action="store_true", help="all single-network methods on resnet18 instead")
     arguments = parser.parse_args()
     if arguments.methods:
-        single_network_steps(arguments.pairs, arguments.threads)
+        single_network_steps(arguments.pairs, arguments.threads, arguments.side)
         return
     result = {}
     for model in ("cnn", "resnet18"):
