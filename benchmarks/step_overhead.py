@@ -73,7 +73,7 @@ def bootstrap(ratios: list[float], draws: int = 4000) -> tuple[float, float, flo
     return statistics.median(ratios), *np.quantile(medians, [0.025, 0.975])
 
 
-def interleaved(first, second, pairs: int, warm_up: int = 3) -> list[float]:
+def interleaved(first, second, pairs: int, warm_up: int = 2) -> list[float]:
     """Times of `first` over times of `second`, pair by pair, in random order within a pair."""
     rng = np.random.default_rng(0)
     for _ in range(warm_up):
@@ -115,11 +115,11 @@ def step_ratio(method: str, model: str, pairs: int, threads: int, side: int = 32
         return bootstrap([ratio * base_rows / rows for ratio in interleaved(first, second, pairs)])
 
 
-def single_network_steps(pairs: int, threads: int, side: int) -> None:
+def single_network_steps(names: list[str], pairs: int, threads: int, side: int) -> None:
     """Every single-network method on resnet18, over what its listed passes cost if a backward pass is two forward ones."""
     print(f"{pairs} interleaved pairs, {threads} threads, batch {BATCH}, {side} x {side} images")
     print("step over a cross-entropy step on resnet18, and the same per listed pass (backward counted as two forward)")
-    for name in methods.names():
+    for name in names:
         about = shape_of(methods.find(name))
         if about["networks"] == 1 and name != "cross_entropy":
             passes = (about["forward_passes"] + 2 * about["backward_passes"]) / 3
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--methods", action="store_true", help="all single-network methods on resnet18 instead")
     arguments = parser.parse_args()
     if arguments.methods:
-        single_network_steps(arguments.pairs, arguments.threads, arguments.side)
+        single_network_steps(arguments.only, arguments.pairs, arguments.threads, arguments.side)
         return
     result = {}
     for model in ("cnn", "resnet18"):
