@@ -1,5 +1,8 @@
 """Which samples to believe: small-loss selection and two-component fits."""
 
+import warnings
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -54,9 +57,7 @@ def low_component_probability(values: Tensor, max_iter: int = 10, tol: float = 1
     return torch.from_numpy(probability).to(values)
 
 
-def _fitted(mixture, values):  # type: ignore[no-untyped-def]
-    import warnings
-
+def _fitted(mixture: Any, values: np.ndarray) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ten iterations are the published choice, converged or not
         return mixture.fit(values)
