@@ -160,6 +160,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--only", nargs="+", default=methods.names(), help="with --methods")
     parser.add_argument(
         "--side", type=int, default=32, help="of the images, with --methods; smaller ones are a stricter test"
     )
