@@ -232,8 +232,7 @@ class TrainedModel:
         from safetensors.torch import load_file
 
         data, config = run_dir.data(), run_dir.config()
-        if not run_dir.is_done:
-            raise RunError(f"{run_dir.path}: this run has not ended; finish it with: surelabel resume {run_dir.path}")
+        run_dir.require_done()
         self.run_dir, self.config = run_dir, config
         self.class_names = tuple(data["class_names"])
         self.input_shape = tuple(data["input_shape"])

@@ -167,9 +167,13 @@ class RunDir:
 
     def samples(self) -> Any:
         """samples.parquet as an arrow table; only a finished run has it."""
+        self.require_done()
+        return self._read_table("samples.parquet")
+
+    def require_done(self) -> None:
+        """An error that says how to go on, where training has not ended."""
         if not self.is_done:
             raise RunError(f"{self.path}: this run has not ended; finish it with: surelabel resume {self.path}")
-        return self._read_table("samples.parquet")
 
     def _read_table(self, name: str) -> Any:
         import pyarrow as pa
