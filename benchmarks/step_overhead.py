@@ -48,7 +48,7 @@ def make_engine(method: str, model: str, corpus: Corpus, folder: str, threads: i
         "train": {"epochs": 1000, "batch_size": BATCH, "augment": False, "threads": threads, "device": "cpu"},
     }
     config = validated(content)
-    scale = build.normalisation(corpus.train.x)
+    scale = build.normalisation(corpus)
     fabric = distributed.start(config.train)
     setup = Setup(
         config,
@@ -56,7 +56,7 @@ def make_engine(method: str, model: str, corpus: Corpus, folder: str, threads: i
         lambda seed: build.method(
             config, build.task(config, corpus.train.label, 10, tuple(corpus.train.x.shape[1:]), seed, scale)
         ),
-        build.loader(config.train, corpus.train, fabric.device),
+        build.loader(config, corpus, fabric.device),
         RunDir(folder),
         fabric,
         Silent(),

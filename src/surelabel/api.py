@@ -105,15 +105,14 @@ def _check_trust(run_dir: RunDir, trust: bool) -> None:
 
 def _train(config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Callable[[], bool] | None) -> RunDir:
     corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
-    scale = build.normalisation(corpus.train.x)
-    shape = tuple(corpus.train.x.shape[1:])
+    scale, shape = build.normalisation(corpus), corpus.train.input_shape
 
     def make_method(seed: int) -> Any:
         return build.method(config, build.task(config, corpus.train.label, corpus.num_classes, shape, seed, scale))
 
     warnings = [*config.notices(), *make_method(config.train.seed).warnings()]
     fabric = distributed.start(config.train)
-    loader = build.loader(config.train, corpus.train, fabric.device)
+    loader = build.loader(config, corpus, fabric.device)
     torch.manual_seed(config.train.seed)
     with contextlib.ExitStack() as stack:
         _together(fabric.device, lambda: _claim(stack, run_dir, config, corpus, manifest, fabric.device))
@@ -152,7 +151,7 @@ def _check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest
     data = {
         "schema": SCHEMA_VERSION,
         "class_names": list(corpus.class_names),
-        "input_shape": list(corpus.train.x.shape[1:]),
+        "input_shape": list(corpus.train.input_shape),
         "num_train": len(corpus.train),
         "num_validation": 0 if corpus.validation is None else len(corpus.validation),
         "tests": {name: len(rows) for name, rows in corpus.tests.items()},

@@ -1,21 +1,24 @@
 """The one place that turns a configuration into objects."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from surelabel import methods, models, noise
-from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig, TrainConfig
+from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig
 from surelabel.core.method import Method, Task
 from surelabel.core.plan import seed_of
 from surelabel.data import load_corpus
-from surelabel.data.examples import Corpus, Examples
+from surelabel.data.examples import Corpus
 from surelabel.data.loaders import Loader
 from surelabel.data.transforms import Augment, statistics
 from surelabel.errors import ConfigError
 from surelabel.models.network import Network
+
+MEASURED_ROWS = 4096
+"""Of inputs that are not in memory, the rows whose mean and deviation stand for all."""
 
 
 def corpus(data: DataConfig, noise_config: NoiseConfig | None, seed: int) -> tuple[Corpus, noise.Manifest | None]:
@@ -30,10 +33,10 @@ def corpus(data: DataConfig, noise_config: NoiseConfig | None, seed: int) -> tup
     )
     labels = torch.from_numpy(given).split([len(part) for part in parts])
     noisy = [
-        Examples(p.x, label, p.ids, p.label if p.clean is None else p.clean)
+        replace(p, label=label, clean=p.label if p.clean is None else p.clean)
         for p, label in zip(parts, labels, strict=True)
     ]
-    return Corpus(noisy[0], loaded.class_names, noisy[1] if len(noisy) > 1 else None, loaded.tests), manifest
+    return replace(loaded, train=noisy[0], validation=noisy[1] if len(noisy) > 1 else None), manifest
 
 
 @dataclass
@@ -67,11 +70,20 @@ class NetworkFactory:
         return network
 
 
-def normalisation(x: Tensor) -> tuple[Tensor, Tensor]:
+def normalisation(corpus: Corpus) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of inputs, in a shape that broadcasts to one of them."""
-    shape = (-1, *[1] * (x.dim() - 2))
-    mean, std = statistics(x)
+    x, look = corpus.train.x, corpus.look
+    if look.mean is not None and look.std is not None:
+        mean, std = torch.tensor(look.mean), torch.tensor(look.std)
+    else:
+        mean, std = statistics(x if isinstance(x, Tensor) else x[_spread(len(x), MEASURED_ROWS)])
+    shape = (-1, *[1] * (len(x.shape) - 2))
     return mean.view(shape), std.view(shape)
+
+
+def _spread(num_rows: int, most: int) -> Tensor:
+    """At most so many positions, evenly over all."""
+    return torch.linspace(0, num_rows - 1, min(most, num_rows)).long()
 
 
 def task(
@@ -100,12 +112,15 @@ def method(config: RunConfig, job: Task) -> Method:
     return methods.find(name)(job, **methods.checked_options(name, config.method.options))
 
 
-def loader(config: TrainConfig, rows: Examples, device: torch.device) -> Loader:
+def loader(config: RunConfig, corpus: Corpus, device: torch.device) -> Loader:
     """Batches of the training rows, augmented where that makes sense."""
-    wanted = rows.is_image and max(rows.x.shape[2:]) > models.TINY_SIDE if config.augment is None else config.augment
+    rows, train, look = corpus.train, config.train, corpus.look
+    wanted = rows.is_image and max(rows.x.shape[2:]) > models.TINY_SIDE if train.augment is None else train.augment
     if wanted and not rows.is_image:
         raise ConfigError(
             "train.augment: only images can be cropped and flipped, these are feature vectors; use auto or false"
         )
-    augment = Augment(config.crop_padding, config.flip, config.seed) if wanted else None
-    return Loader(rows, config.batch_size, config.seed, augment, device)
+    padding = look.crop_padding if train.crop_padding is None else train.crop_padding
+    flip = look.flip if train.flip is None else train.flip
+    augment = Augment(padding, flip, train.seed) if wanted else None
+    return Loader(rows, train.batch_size, train.seed, augment, device)

@@ -19,11 +19,34 @@ class Part(BaseModel):
     )
 
 
+def _plain(value: Any) -> Any:
+    """Lists for tuples, all the way down: what JSON would make of it, so that a configuration equals its round trip."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+Options = Annotated[dict[str, Any], AfterValidator(_plain)]
+
+
+class Batches(Part):
+    """An epoch of a fixed length."""
+
+    batches: int = Field(ge=1)
+    """Batches of an epoch; the rows are drawn anew for each."""
+    balanced: bool = False
+    """Whether every given label gets an equal share of them, as Clothing1M's protocol has it."""
+
+
 class DataConfig(Part):
     """Which data to train on."""
 
     source: str
-    """Name of a bundled data set (digits), or path of an .npz file, an image folder or a .csv table."""
+    """Name of a data set, or path of an .npz or .npy file, an image folder, or a .csv or .parquet table."""
+    root: str | None = None
+    """Folder of a named data set; None looks in $SURELABEL_DATA/NAME and ./data/NAME."""
+    options: Options = Field(default_factory=dict)
+    """Options of a named data set; the rest have its defaults."""
     test: str | None = None
     """Path of test data of the same kind; None is the source's own test part, if it has one."""
     validation_fraction: float = Field(0.0, ge=0, lt=1)
@@ -32,12 +55,34 @@ class DataConfig(Part):
     """Share of the rows to split off as a test set where the source has none; its labels are as given."""
     split_seed: int = Field(0, ge=0, lt=2**32)
     """Seed of both splits, apart from the run's seed, so that runs compare on the same rows."""
-    path_column: str = "path"
-    """Tables: the column with image paths, relative to the table."""
-    label_column: str = "label"
-    """Tables: the column with labels."""
+    epoch: Literal["all"] | Batches = "all"
+    """What an epoch is: all rows once, or {batches: 2000, balanced: true}."""
+    labels: str | None = None
+    """A .csv with id and label: labels that replace the source's own for these rows."""
+    trusted: str | None = None
+    """A .csv with id, and maybe label, of rows whose label a person has confirmed: their target stays fixed."""
+    path_column: str | None = None
+    """Tables: the column with image paths, relative to the table; None is path, file, filename or image."""
+    label_column: str | None = None
+    """Tables: the column with labels; None is label or its usual other names."""
+    clean_column: str | None = None
+    """Tables: the column with true labels, where they are known. They only measure; no method sees them."""
+    id_column: str | None = None
+    """Tables: the column that names rows; None is id, else the path or the row number."""
+    feature_columns: tuple[str, ...] | None = None
+    """Tables: numeric columns to train on; None is all numeric columns of a table without images."""
     image_size: int | None = Field(None, ge=4, le=1024)
     """Side to which images are resized; None keeps the size when all images share one."""
+    crop: int | None = Field(None, ge=4, le=1024)
+    """Side of the window that networks see: drawn at random in training, the centre in tests; None is the whole image."""
+    unreadable: Literal["refuse", "skip"] = "refuse"
+    """What to do with image files that cannot be read: stop and list them, or list them and go on without."""
+    decode: Literal["auto", "once", "stream"] = "auto"
+    """Images: decode once and keep them, or again in every epoch by worker processes; auto is by their size."""
+    cache: bool = True
+    """Whether images that are decoded once are kept on disk for the next run."""
+    workers: int | None = Field(None, ge=0)
+    """Processes that decode streamed images; None is one per core."""
 
 
 class NoiseConfig(Part):
@@ -61,16 +106,6 @@ class NoiseConfig(Part):
     def _names_as_text(cls, value: Any) -> Any:
         """Classes called 1 and 2 are numbers in YAML."""
         return {str(a): str(b) for a, b in value.items()} if isinstance(value, dict) else value
-
-
-def _plain(value: Any) -> Any:
-    """Lists for tuples, all the way down: what JSON would make of it, so that a configuration equals its round trip."""
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
-Options = Annotated[dict[str, Any], AfterValidator(_plain)]
 
 
 class MethodConfig(Part):
@@ -177,11 +212,11 @@ class TrainConfig(Part):
     seed: int = Field(0, ge=0, lt=2**63)
     """Seed of weights, order, augmentation and, unless it has its own, noise."""
     augment: bool | None = None
-    """Crop with padding and flip; None is yes for images larger than 16 pixels, and no for features and tiny images."""
-    flip: bool = True
-    """Whether augmentation mirrors images."""
-    crop_padding: int = Field(4, ge=0)
-    """Pixels by which augmentation shifts images."""
+    """Crop and flip; None is yes for images larger than 16 pixels, and no for features and tiny images."""
+    flip: bool | None = None
+    """Whether augmentation mirrors images; None is as usual for the data set, yes if nothing is usual."""
+    crop_padding: int | None = Field(None, ge=0)
+    """Pixels by which augmentation shifts images; None is as usual for the data set, 4 if nothing is usual."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to train."""
     devices: int = Field(1, ge=1)

@@ -4,11 +4,10 @@ import csv
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from surelabel.api import TrainedModel
 from surelabel.data import read_inputs
-from surelabel.errors import DataError
+from surelabel.data.examples import refuse_not_finite
 
 FIXED_COLUMNS = ("id", "predicted", "tau")
 """Columns before those of the classes; tau only where the method has one."""
@@ -18,7 +17,7 @@ def predictions(model: TrainedModel, source: str) -> dict[str, np.ndarray]:
     """Columns, in their order: id, predicted, tau and the probability of each class, under its name."""
     config = model.config.data.model_copy(update={"source": source, "test": None})
     x, ids = read_inputs(config, model.input_shape)
-    _refuse_not_finite(x, ids, source)
+    refuse_not_finite(x, ids, source)
     probability, tau = model.predict_proba(x), model.confidence(x)
     columns = {"id": ids, "predicted": np.array(model.class_names)[probability.argmax(1)]}
     if tau is not None:
@@ -29,14 +28,6 @@ def predictions(model: TrainedModel, source: str) -> dict[str, np.ndarray]:
 def class_column(name: str) -> str:
     """The class's own name, unless another column has it."""
     return f"probability of {name}" if name in FIXED_COLUMNS else name
-
-
-def _refuse_not_finite(x: Tensor, ids: np.ndarray, source: str) -> None:
-    is_bad = ~x.isfinite().flatten(1).all(1)
-    if is_bad.any():
-        first, count = int(is_bad.nonzero()[0]), int(is_bad.sum())
-        where = f"the first is row {first} (id {ids[first]})"
-        raise DataError(f"{source}: {count} row(s) hold NaN or infinite values, {where}")
 
 
 def write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:

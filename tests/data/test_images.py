@@ -5,12 +5,14 @@ import pytest
 import torch
 from PIL import Image
 
-from surelabel.data.images import decode, fitted
+from surelabel.config import DataConfig
+from surelabel.data.images import Files, fitted, load_images
 from surelabel.errors import DataError
 
 
 def read(*paths, image_size=None, shape=None):
-    return decode(paths, image_size, shape, "here")
+    x, _ = load_images(Files(paths), DataConfig(source="here", image_size=image_size), shape, "here")
+    return x
 
 
 def test_equal_sizes_are_kept_and_order_is_that_of_the_paths(tmp_path, paint):

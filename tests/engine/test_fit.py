@@ -68,14 +68,14 @@ def make_engine(tiny, tmp_path):
     def make(method, progress=None, **changes):
         config = validated(tiny("cross_entropy", **changes))
         corpus, _ = build.corpus(config.data, config.noise, config.train.seed)
-        scale = build.normalisation(corpus.train.x)
+        scale = build.normalisation(corpus)
 
         def make_method(seed):
             task = build.task(config, corpus.train.label, corpus.num_classes, (6,), seed, scale)
             return method(task)
 
         fabric = distributed.start(config.train)
-        loader = build.loader(config.train, corpus.train, fabric.device)
+        loader = build.loader(config, corpus, fabric.device)
         run_dir = RunDir(tmp_path / "run")
         run_dir.path.mkdir(exist_ok=True)
         return Engine(Setup(config, corpus, make_method, loader, run_dir, fabric, progress or Silent()))

@@ -4,13 +4,13 @@ import difflib
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.data import digits, folder, npz, table
 from surelabel.data.examples import Corpus, Examples
 from surelabel.data.images import fitted
-from surelabel.data.rows import Rows, Shape, Source
+from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.rows import Rows, Source
 from surelabel.data.splits import divide
 from surelabel.errors import DataError
 
@@ -22,11 +22,11 @@ SOURCES: tuple[Source, ...] = (digits, npz, table, folder)
 def load_corpus(config: DataConfig) -> Corpus:
     """The data set that `config` names, divided into training, validation and test rows."""
     parts = _source_of(config.source).read(config)
-    test = parts.test if config.test is None else _test_rows(config, tuple(parts.train.x.shape[1:]))
-    return divide(parts, test, config).checked(config.source)
+    tests = parts.tests if config.test is None else {"test": _test_rows(config, tuple(parts.train.x.shape[1:]))}
+    return divide(parts, tests, config).checked(config.source)
 
 
-def read_inputs(config: DataConfig, shape: Shape) -> tuple[Tensor, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Inputs (N, *shape) and ids (N,) at `config.source`, which needs no labels; images are resized to the shape."""
     x, ids = _source_of(config.source).read_inputs(config, shape)
     return fitted(x, shape, config.source), ids
@@ -37,7 +37,7 @@ def _test_rows(config: DataConfig, shape: Shape) -> Rows:
     assert config.test is not None
     there = config.model_copy(update={"source": config.test, "test": None})
     parts = _source_of(config.test).read(there, shape)
-    return parts.test or parts.train
+    return next(iter(parts.tests.values()), parts.train)
 
 
 def _source_of(name: str) -> Source:

@@ -2,12 +2,12 @@
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.core.plan import seed_of
 from surelabel.data.images import fitted, square
-from surelabel.data.rows import Parts, Rows, Shape
+from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.rows import Parts, Rows
 from surelabel.data.splits import stratified
 
 KIND = "digits (bundled)"
@@ -27,13 +27,12 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     rows = _rows(config, shape)
     fraction = config.test_fraction or _TEST_FRACTION
     train, test = stratified(rows.names, fraction, seed_of("digits", config.split_seed))
-    return Parts(rows.subset(train), rows.subset(test))
+    return Parts(rows.subset(train), {"test": rows.subset(test)})
 
 
-def read_inputs(config: DataConfig, shape: Shape) -> tuple[Tensor, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """The test part."""
-    test = read(config, shape).test
-    assert test is not None
+    test = read(config, shape).tests["test"]
     return test.x, test.ids
 
 
@@ -42,7 +41,8 @@ def _rows(config: DataConfig, shape: Shape | None) -> Rows:
 
     bundle = load_digits()
     pixels = np.rint(bundle.images * (255 / _LARGEST_VALUE)).astype(np.uint8)
-    x = torch.from_numpy(pixels)[:, None]
+    x: Inputs = torch.from_numpy(pixels)[:, None]
     ids = np.array([f"digits/{row:04d}" for row in range(len(x))])
     x = fitted(x, shape or square(x, config.image_size), config.source)
-    return Rows(x, bundle.target.astype(str), ids, is_clean=True)
+    names = bundle.target.astype(str)
+    return Rows(x, names, ids, clean=names)

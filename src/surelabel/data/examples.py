@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surelabel.data.inputs import Inputs, Shape, digest_of, subset
+from surelabel.data.rows import Look
 from surelabel.errors import DataError
 
 
@@ -14,7 +16,7 @@ from surelabel.errors import DataError
 class Examples:
     """N inputs with their given labels; the clean ones stand here where they are known, and no method sees them."""
 
-    x: Tensor
+    x: Inputs
     """(N, C, H, W) uint8 images, or (N, D) float32 features."""
     label: Tensor
     """(N,) int64: the given label, which may be wrong."""
@@ -22,6 +24,10 @@ class Examples:
     """(N,) str: what the user calls each row; unique and stable."""
     clean: Tensor | None = None
     """(N,) int64: the true label, where it is known."""
+    trusted: Tensor | None = None
+    """(N,) bool: the rows whose given label a person has confirmed; None is nobody's."""
+    crop: int | None = None
+    """Side of the window of an image that networks see; None is the whole image."""
 
     def __len__(self) -> int:
         return len(self.label)
@@ -29,13 +35,19 @@ class Examples:
     @property
     def is_image(self) -> bool:
         """Whether the inputs are images rather than feature vectors."""
-        return self.x.dim() == 4
+        return len(self.x.shape) == 4
+
+    @property
+    def input_shape(self) -> Shape:
+        """Of one input as networks see it."""
+        channels, *sides = self.x.shape[1:]
+        return (channels, self.crop, self.crop) if self.crop and sides else tuple(self.x.shape[1:])
 
     def subset(self, positions: np.ndarray) -> "Examples":
         """The rows at `positions`, in that order."""
         index = torch.from_numpy(np.asarray(positions, dtype=np.int64))
-        clean = None if self.clean is None else self.clean[index]
-        return Examples(self.x[index], self.label[index], self.ids[positions], clean)
+        clean, trusted = (None if part is None else part[index] for part in (self.clean, self.trusted))
+        return Examples(subset(self.x, positions), self.label[index], self.ids[positions], clean, trusted, self.crop)
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,7 @@ class Corpus:
     class_names: tuple[str, ...]
     validation: Examples | None = None
     tests: dict[str, Examples] = field(default_factory=dict)
+    look: Look = field(default_factory=Look)
 
     @property
     def num_classes(self) -> int:
@@ -64,14 +77,8 @@ class Corpus:
             twice = str(names[counts > 1][0])
             raise DataError(f"{source}: the id {twice!r} stands for {counts[counts > 1][0]} rows; ids must be unique")
         for part, rows in {"train": self.train, "validation": self.validation, **self.tests}.items():
-            if rows is not None and rows.x.is_floating_point():
-                bad = ~torch.isfinite(rows.x).flatten(1).all(1)
-                if bad.any():
-                    first = int(bad.nonzero()[0])
-                    raise DataError(
-                        f"{source}: {int(bad.sum())} {part} row(s) hold NaN or infinite values, "
-                        f"the first is row {first} (id {rows.ids[first]})"
-                    )
+            if rows is not None:
+                refuse_not_finite(rows.x, rows.ids, source, f" {part}")
         return self
 
     def fingerprint(self) -> str:
@@ -81,5 +88,15 @@ class Corpus:
             if rows is not None:
                 digest.update("\n".join((name, *map(str, rows.ids))).encode())
                 digest.update(rows.label.numpy().tobytes())
-                digest.update(rows.x.contiguous().numpy().tobytes())
+                digest.update(digest_of(rows.x).encode())
         return digest.hexdigest()
+
+
+def refuse_not_finite(x: Inputs, ids: np.ndarray, source: str, part: str = "") -> None:
+    """An error for features that are NaN or infinite; those that are not in memory show it when they are trained on."""
+    if isinstance(x, Tensor) and x.is_floating_point():
+        bad = ~torch.isfinite(x).flatten(1).all(1)
+        if bad.any():
+            first, count = int(bad.nonzero()[0]), int(bad.sum())
+            where = f"the first is row {first} (id {ids[first]})"
+            raise DataError(f"{source}: {count}{part} row(s) hold NaN or infinite values, {where}")

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from surelabel.config import DataConfig
-from surelabel.data.images import decode, is_image
-from surelabel.data.rows import Parts, Rows, Shape
+from surelabel.data.images import Files, is_image, load_images
+from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.rows import Parts, Rows
 from surelabel.errors import DataError
 
 KIND = "a folder with a sub-folder of images for each class"
@@ -33,16 +33,17 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     train = _rows(root / "train", root, config, shape)
     if not (root / "test").is_dir():
         return Parts(train)
-    return Parts(train, _rows(root / "test", root, config, shape or tuple(train.x.shape[1:])))
+    return Parts(train, {"test": _rows(root / "test", root, config, shape or tuple(train.x.shape[1:]))})
 
 
-def read_inputs(config: DataConfig, shape: Shape) -> tuple[Tensor, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Every image at any depth, with or without class folders."""
     root = Path(config.source)
     paths = list(_images(root, root))
     if not paths:
         raise DataError(f"{root}: no images in this folder")
-    return decode(paths, None, shape, config.source), _ids(paths, root)
+    x, kept = load_images(Files(paths), config, shape, config.source)
+    return x, _ids(paths, root)[kept]
 
 
 def _has_parts(root: Path) -> bool:
@@ -57,8 +58,8 @@ def _rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None) -> 
             raise DataError(f"{class_folder}: a class folder without images")
         paths += images
         names += [class_folder.name] * len(images)
-    x = decode(paths, config.image_size, shape, config.source)
-    return Rows(x, np.array(names), _ids(paths, root))
+    x, kept = load_images(Files(paths), config, shape, config.source)
+    return Rows(x, np.array(names)[kept], _ids(paths, root)[kept])
 
 
 def _class_folders(folder: Path) -> list[Path]:

@@ -1,19 +1,23 @@
-"""Images from files to tensors: decoding, one common size, one number of channels."""
+"""Images from files or bytes to tensors: decoding, one common size, one number of channels."""
 
+import hashlib
+import io
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from surelabel.data.rows import Shape
+from surelabel.config import DataConfig
+from surelabel.data.inputs import Inputs, Shape
 from surelabel.errors import DataError
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"})
@@ -41,40 +45,126 @@ def is_image(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-def decode(paths: Sequence[Path], image_size: int | None, shape: Shape | None, where: str) -> Tensor:
-    """The images as (N, C, H, W) uint8, in the order of `paths`.
+class Encoded(ABC):
+    """N images that are not decoded yet."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """N."""
+
+    @abstractmethod
+    def open(self, position: int) -> Path | BinaryIO:
+        """What Pillow opens."""
+
+    @abstractmethod
+    def name(self, position: int) -> str:
+        """What to call the image in messages."""
+
+    @abstractmethod
+    def subset(self, positions: np.ndarray) -> "Encoded":
+        """The images at `positions`."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """A hash that changes when an image changes."""
+
+
+class Files(Encoded):
+    """Image files."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = list(paths)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def open(self, position: int) -> Path:
+        """The path."""
+        return self.paths[position]
+
+    def name(self, position: int) -> str:
+        """The path."""
+        return str(self.paths[position])
+
+    def subset(self, positions: np.ndarray) -> "Files":
+        """The files at `positions`."""
+        return Files([self.paths[position] for position in positions])
+
+    def digest(self) -> str:
+        """Of names, sizes and times: reading every file would take as long as decoding it."""
+        digest = hashlib.sha256()
+        for path in self.paths:
+            status = path.stat()
+            digest.update(f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
+        return digest.hexdigest()
+
+
+class Blobs(Encoded):
+    """Images as bytes, as tables hold them; `names` are what to call them in messages."""
+
+    def __init__(self, blobs: Sequence[bytes], names: Sequence[str]) -> None:
+        self.blobs, self.names = blobs, names
+
+    def __len__(self) -> int:
+        return len(self.blobs)
+
+    def open(self, position: int) -> BinaryIO:
+        """The bytes as a file."""
+        return io.BytesIO(self.blobs[position])
+
+    def name(self, position: int) -> str:
+        """Its name."""
+        return self.names[position]
+
+    def subset(self, positions: np.ndarray) -> "Blobs":
+        """The images at `positions`."""
+        return Blobs([self.blobs[p] for p in positions], [self.names[p] for p in positions])
+
+    def digest(self) -> str:
+        """Of the bytes."""
+        digest = hashlib.sha256()
+        for blob in self.blobs:
+            digest.update(len(blob).to_bytes(8, "little"))
+            digest.update(blob)
+        return digest.hexdigest()
+
+
+def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where: str) -> tuple[Inputs, np.ndarray]:
+    """The images as (n, C, H, W) uint8, and the positions (n,) of those that could be read.
 
     With `shape` they are made to fit it. Otherwise greyscale sets have one channel, others three; `image_size` is the
-    side; without it an equal size is kept, and different ones are brought to the smallest side seen, at most 64.
+    side; without it an equal size is kept, and different ones are brought to the smallest side seen, at most 64. Those that cannot be
+    read are an error, or with `config.unreadable` "skip" are left out and listed.
     """
     if shape is not None and len(shape) != 3:
         raise DataError(f"{where}: holds images; expected {_described(shape)}")
     if shape is None:
-        shape = _common_shape(_in_threads(_header, paths), image_size, where)
-    pixels = np.empty((len(paths), *shape), dtype=np.uint8)
+        shape = _common_shape(_in_threads(lambda p: _header(encoded, p), range(len(encoded))), config.image_size, where)
+    pixels = np.empty((len(encoded), *shape), dtype=np.uint8)
 
     def fill(position: int) -> None:
-        pixels[position] = _decoded(paths[position], shape)
+        pixels[position] = _decoded(encoded, position, shape)
 
-    for _ in _in_threads(fill, range(len(paths))):
+    for _ in _in_threads(fill, range(len(encoded))):
         pass
-    return torch.from_numpy(pixels)
+    return torch.from_numpy(pixels), np.arange(len(encoded))
 
 
-def fitted(x: Tensor, shape: Shape | None, where: str) -> Tensor:
+def fitted(x: Inputs, shape: Shape | None, where: str) -> Inputs:
     """Inputs (N, ...) in `shape`: images are resized and change their channels, features must agree; None keeps all."""
     found = tuple(x.shape[1:])
     if shape is None or found == shape:
         return x
     if len(found) != 3 or len(shape) != 3:
         raise DataError(f"{where}: holds {_described(found)}; expected {_described(shape)}")
+    assert isinstance(x, Tensor)
     images = (Image.fromarray(row[0] if len(row) == 1 else np.moveaxis(row, 0, 2)) for row in x.numpy())
     return torch.from_numpy(np.stack([_pixels(image, shape) for image in images]))
 
 
-def square(x: Tensor, image_size: int | None) -> Shape | None:
+def square(x: Inputs, image_size: int | None) -> Shape | None:
     """The shape that `image_size` asks of images already in memory."""
-    return (x.shape[1], image_size, image_size) if image_size and x.dim() == 4 else None
+    return (x.shape[1], image_size, image_size) if image_size and len(x.shape) == 4 else None
 
 
 def _common_shape(headers: Iterator[_Header], image_size: int | None, where: str) -> Shape:
@@ -112,10 +202,11 @@ def _in_threads(function: Callable[[_Item], _Result], items: Sequence[_Item]) ->
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
-    """An image file; whatever Pillow stumbles over becomes an error that names it."""
+def _opened(encoded: Encoded, position: int) -> Iterator[Image.Image]:
+    """An image; whatever Pillow stumbles over becomes an error that names it."""
+    path = encoded.name(position)
     try:
-        with Image.open(path) as image:
+        with Image.open(encoded.open(position)) as image:
             yield image
     except DataError:
         raise
@@ -124,13 +215,13 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         raise DataError(f"{path}: more than {limit} pixels, Pillow's limit against decompression bombs") from None
     # Damaged files make Pillow's readers raise nearly anything: OSError, SyntaxError, struct.error, zlib.error.
     except Exception as error:
-        reason = " ".join(str(error).replace(f" {str(path)!r}", "").replace(str(path), "the file").split())
+        reason = " ".join(str(error).replace(f" {path!r}", "").replace(path, "the file").split())
         raise DataError(f"{path}: not readable as an image ({reason or type(error).__name__})") from None
 
 
-def _header(path: Path) -> _Header:
+def _header(encoded: Encoded, position: int) -> _Header:
     """Size and kind without decoding the pixels."""
-    with _opened(path) as image:
+    with _opened(encoded, position) as image:
         width, height = image.size
         if image.getexif().get(_ORIENTATION, 1) >= 5:
             width, height = height, width
@@ -141,10 +232,10 @@ def _is_grey(image: Image.Image) -> bool:
     return image.mode in ("1", "L", "LA", "La", "F") or image.mode.startswith("I")
 
 
-def _decoded(path: Path, shape: Shape) -> np.ndarray:
-    with _opened(path) as image:
+def _decoded(encoded: Encoded, position: int, shape: Shape) -> np.ndarray:
+    with _opened(encoded, position) as image:
         if image.mode == "F":
-            raise DataError(f"{path}: pixels are 32-bit floats; 8-bit and 16-bit images are allowed")
+            raise DataError(f"{encoded.name(position)}: pixels are 32-bit floats; 8-bit and 16-bit images are allowed")
         return _pixels(ImageOps.exif_transpose(image), shape)
 
 

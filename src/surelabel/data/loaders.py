@@ -47,8 +47,9 @@ class Loader:
     ) -> None:
         self.examples, self.batch_size, self.seed, self.augment = examples, batch_size, seed, augment
         self.device = device or torch.device("cpu")
-        fits = examples.x.numel() * examples.x.element_size() <= MOVE_BELOW
-        self._x = examples.x.to(self.device) if fits else examples.x
+        self._x = examples.x
+        if isinstance(self._x, Tensor) and self._x.numel() * self._x.element_size() <= MOVE_BELOW:
+            self._x = self._x.to(self.device)
         self._label = examples.label.to(self.device)
 
     def rows(self, view: View) -> Tensor:
@@ -82,7 +83,7 @@ class Loader:
         """The rows at `index`, -1 being padding that shows some real row with weight 0."""
         index = index.to(self.device)
         shown = index.clamp(min=0)
-        x = self._x[shown.to(self._x.device)].to(self.device)
+        x = self._x[shown.to(self._x.device) if isinstance(self._x, Tensor) else shown].to(self.device)
         views = tuple(self._look(x, index, view, seed, copy) for copy in range(view.copies))
         return Batch(index, views, self._label[shown], (index >= 0).to(torch.float32))
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.data.images import fitted, square
-from surelabel.data.rows import Parts, Rows, Shape
+from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.rows import Parts, Rows
 from surelabel.errors import DataError
 
 KIND = "an .npz file with x and y"
@@ -37,13 +38,13 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     arrays = _loaded(config.source)
     class_names = _class_names(arrays, config.source)
     train = _rows(arrays, "", class_names, config, shape)
-    test = None
+    tests = {}
     if "x_test" in arrays or "y_test" in arrays:
-        test = _rows(arrays, "_test", class_names, config, shape or tuple(train.x.shape[1:]))
-    return Parts(train, test, class_names)
+        tests["test"] = _rows(arrays, "_test", class_names, config, shape or tuple(train.x.shape[1:]))
+    return Parts(train, tests, class_names)
 
 
-def read_inputs(config: DataConfig, shape: Shape) -> tuple[Tensor, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """The array x; y may be missing."""
     arrays = _loaded(config.source)
     x = fitted(_inputs(_array(arrays, "x", config.source), f"{config.source}: x"), shape, config.source)
@@ -93,7 +94,7 @@ def _rows(
     shape: Shape | None,
 ) -> Rows:
     source = config.source
-    x = _inputs(_array(arrays, f"x{part}", source), f"{source}: x{part}")
+    x: Inputs = _inputs(_array(arrays, f"x{part}", source), f"{source}: x{part}")
     names = _names(_array(arrays, f"y{part}", source), class_names, f"{source}: y{part}")
     if len(x) != len(names):
         raise DataError(f"{source}: x{part} has {len(x)} rows and y{part} has {len(names)}; they must agree")

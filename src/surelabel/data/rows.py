@@ -1,45 +1,56 @@
 """What a source of data is, and what it hands over: inputs with labels as the user spells them."""
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from surelabel.config import DataConfig
+from surelabel.data.inputs import Inputs, Shape, subset
 
-Shape = tuple[int, ...]
-"""Of one input: (C, H, W) for images, (D,) for features."""
+
+@dataclass(frozen=True)
+class Look:
+    """How a data set is usually looked at; what the configuration says goes over it."""
+
+    crop: int | None = None
+    """Side of the window that networks see; None is the whole image."""
+    crop_padding: int = 4
+    flip: bool = True
+    mean: tuple[float, ...] | None = None
+    """Per channel, of pixels in 0..255; None measures the training rows."""
+    std: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Rows:
     """N inputs whose labels are still names."""
 
-    x: Tensor
+    x: Inputs
     """(N, C, H, W) uint8 images, or (N, D) float32 features."""
     names: np.ndarray
-    """(N,) str: the name of each row's class."""
+    """(N,) str: the name of each row's given class."""
     ids: np.ndarray
     """(N,) str."""
-    is_clean: bool = False
-    """Whether the labels are known to be right."""
+    clean: np.ndarray | None = None
+    """(N,) str: the name of each row's true class, where it is known."""
 
     def subset(self, positions: np.ndarray) -> "Rows":
         """The rows at `positions`, in that order."""
-        x = self.x[torch.from_numpy(positions)]
-        return Rows(x, self.names[positions], self.ids[positions], self.is_clean)
+        clean = None if self.clean is None else self.clean[positions]
+        return Rows(subset(self.x, positions), self.names[positions], self.ids[positions], clean)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The rows to train on and the source's own test part, if it has one."""
+    """The rows to train on and the source's own test parts, if it has any."""
 
     train: Rows
-    test: Rows | None = None
+    tests: dict[str, Rows] = field(default_factory=dict)
+    """By name; the first is the one that summaries show."""
     class_names: tuple[str, ...] | None = None
     """The order of the classes where the source fixes it; None sorts the names."""
+    look: Look = field(default_factory=Look)
 
 
 class Source(Protocol):
@@ -56,5 +67,17 @@ class Source(Protocol):
     def read(self, config: DataConfig, shape: Shape | None = None) -> Parts:
         """The labelled rows at `config.source`, made to fit `shape` where that is given."""
 
-    def read_inputs(self, config: DataConfig, shape: Shape) -> tuple[Tensor, np.ndarray]:
+    def read_inputs(self, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
         """The inputs at `config.source` and their ids; labels are not needed."""
+
+
+class ObjectSource(Protocol):
+    """A module that takes one kind of Python object."""
+
+    KIND: str
+
+    def accepts(self, data: Any) -> bool:
+        """Whether `data` is of this kind."""
+
+    def read(self, data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
+        """The labelled rows of `data`."""

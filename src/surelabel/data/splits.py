@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.core.plan import seed_of
@@ -14,18 +15,25 @@ from surelabel.errors import DataError
 _MOST_NAMES_SHOWN = 20
 
 
-def divide(parts: Parts, test: Rows | None, config: DataConfig) -> Corpus:
+def divide(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Corpus:
     """The corpus that `config` asks for; where there is no test part yet, `test_fraction` splits it off."""
-    class_names = parts.class_names or class_order(parts.train.names)
-    train, tests = _encoded(parts.train, class_names, config.source), {}
-    if test is not None:
-        tests["test"] = _encoded(test, class_names, f"{config.test or config.source}: the test set")
-    elif config.test_fraction:
-        train, tests["test"] = _split(train, config.test_fraction, "test_fraction", config)
+    class_names = parts.class_names or class_order(_all_names(parts.train))
+    crop = config.crop or parts.look.crop
+    train = _encoded(parts.train, class_names, config.source, crop)
+    encoded = {
+        name: _encoded(rows, class_names, f"{config.test or config.source}: the {name} set", crop)
+        for name, rows in tests.items()
+    }
+    if not tests and config.test_fraction:
+        train, encoded["test"] = _split(train, config.test_fraction, "test_fraction", config)
     validation = None
     if config.validation_fraction:
         train, validation = _split(train, config.validation_fraction, "validation_fraction", config)
-    return Corpus(train, class_names, validation, tests)
+    return Corpus(train, class_names, validation, encoded, parts.look)
+
+
+def _all_names(rows: Rows) -> np.ndarray:
+    return rows.names if rows.clean is None else np.concatenate([rows.names, rows.clean])
 
 
 def class_order(names: Iterable[str]) -> tuple[str, ...]:
@@ -69,18 +77,23 @@ def _split(rows: Examples, fraction: float, option: str, config: DataConfig) -> 
     return rows.subset(kept), rows.subset(apart)
 
 
-def _encoded(rows: Rows, class_names: tuple[str, ...], where: str) -> Examples:
+def _encoded(rows: Rows, class_names: tuple[str, ...], where: str, crop: int | None) -> Examples:
     """Rows with class numbers instead of names."""
+    label = _numbers(rows.names, class_names, where)
+    clean = None if rows.clean is None else _numbers(rows.clean, class_names, where)
+    return Examples(rows.x, label, rows.ids, clean, crop=crop)
+
+
+def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Tensor:
     number = {name: position for position, name in enumerate(class_names)}
-    present, inverse = np.unique(rows.names, return_inverse=True)
+    present, inverse = np.unique(names, return_inverse=True)
     for name in present:
         if str(name) not in number:
             raise DataError(
                 f"{where} has the class {str(name)!r}, which training does not have; there are {_listed(class_names)}"
             )
     numbers = np.array([number[str(name)] for name in present], dtype=np.int64)
-    label = torch.from_numpy(numbers[inverse.reshape(-1)])
-    return Examples(rows.x, label, rows.ids, label.clone() if rows.is_clean else None)
+    return torch.from_numpy(numbers[inverse.reshape(-1)])
 
 
 def _is_whole_number(name: str) -> bool:

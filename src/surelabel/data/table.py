@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from surelabel.config import DataConfig
-from surelabel.data.images import decode
-from surelabel.data.rows import Parts, Rows, Shape
+from surelabel.data.images import Files, load_images
+from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.rows import Parts, Rows
 from surelabel.errors import DataError
 
 KIND = "a .csv table with paths and labels"
@@ -45,41 +45,51 @@ def accepts(source: str) -> bool:
 
 def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     """The rows of split train, or all without that column, and those of split test."""
-    records = _records(config, (config.path_column, config.label_column))
-    _refuse(records, config, _blank(config.label_column))
+    records = _records(config, (_path_column(config), _label_column(config)))
+    _refuse(records, config, _blank(_label_column(config)))
     if not records or "split" not in records[0].cells:
         return Parts(_rows(records, config, shape))
     _refuse(records, config, _unknown_split)
     part = {name: [row for row in records if row["split"].lower() == name] for name in _SPLITS}
     train = _rows(part["train"], config, shape)
-    test = _rows(part["test"], config, shape or tuple(train.x.shape[1:])) if part["test"] else None
-    return Parts(train, test)
+    if not part["test"]:
+        return Parts(train)
+    return Parts(train, {"test": _rows(part["test"], config, shape or tuple(train.x.shape[1:]))})
 
 
-def read_inputs(config: DataConfig, shape: Shape) -> tuple[Tensor, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """All images of the table; a label column is not needed."""
-    records = _records(config, (config.path_column,))
+    records = _records(config, (_path_column(config),))
     if not records:
         raise DataError(f"{config.source}: no rows below the header")
-    return _decoded(records, config, shape), _ids(records, config)
+    x, kept = _loaded(records, config, shape)
+    return x, _ids(records, config)[kept]
 
 
 def _rows(records: list[_Record], config: DataConfig, shape: Shape | None) -> Rows:
-    names = np.array([row[config.label_column] for row in records], dtype=np.str_)
-    return Rows(_decoded(records, config, shape), names, _ids(records, config))
+    names = np.array([row[_label_column(config)] for row in records], dtype=np.str_)
+    x, kept = _loaded(records, config, shape)
+    return Rows(x, names[kept], _ids(records, config)[kept])
 
 
-def _decoded(records: list[_Record], config: DataConfig, shape: Shape | None) -> Tensor:
-    paths = [_path(row, config) for row in records]
-    return decode(paths, config.image_size, shape, config.source)
+def _loaded(records: list[_Record], config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+    return load_images(Files([_path(row, config) for row in records]), config, shape, config.source)
+
+
+def _path_column(config: DataConfig) -> str:
+    return config.path_column or "path"
+
+
+def _label_column(config: DataConfig) -> str:
+    return config.label_column or "label"
 
 
 def _path(row: _Record, config: DataConfig) -> Path:
-    return Path(config.source).parent / row[config.path_column]
+    return Path(config.source).parent / row[_path_column(config)]
 
 
 def _ids(records: list[_Record], config: DataConfig) -> np.ndarray:
-    column = "id" if records and "id" in records[0].cells else config.path_column
+    column = "id" if records and "id" in records[0].cells else _path_column(config)
     return np.array([row[column] for row in records], dtype=np.str_)
 
 
@@ -93,7 +103,7 @@ def _records(config: DataConfig, needed: tuple[str, ...]) -> list[_Record]:
                 "(data.path_column and data.label_column name the two)"
             )
     records = [_record(number, cells, header, config.source) for number, cells in lines]
-    for column in sorted({config.path_column, "id"} & set(header)):
+    for column in sorted({_path_column(config), "id"} & set(header)):
         _refuse(records, config, _blank(column))
     _refuse(records, config, lambda row: None if _path(row, config).is_file() else f"no image {_path(row, config)}")
     return records
