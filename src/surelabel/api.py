@@ -108,7 +108,9 @@ def _train(config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Ca
     scale, shape = build.normalisation(corpus), corpus.train.input_shape
 
     def make_method(seed: int) -> Any:
-        return build.method(config, build.task(config, corpus.train.label, corpus.num_classes, shape, seed, scale))
+        rows = corpus.train
+        job = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
+        return build.method(config, job)
 
     warnings = [*config.notices(), *make_method(config.train.seed).warnings()]
     fabric = distributed.start(config.train)

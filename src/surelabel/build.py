@@ -93,6 +93,7 @@ def task(
     input_shape: tuple[int, ...],
     seed: int,
     scale: tuple[Tensor, Tensor],
+    trusted: Tensor | None = None,
 ) -> Task:
     """What a method is told: labels, lengths, and networks drawn from `seed` for inputs of that shape and (mean, std)."""
     return Task(
@@ -103,6 +104,7 @@ def task(
         network=NetworkFactory(config.model, input_shape, num_classes, seed, *scale),
         rate_period=config.optimiser.rate_period,
         seed=seed,
+        trusted=trusted,
     )
 
 

@@ -148,3 +148,29 @@ def test_configuration_round_trip(name, tiny, tmp_path):
     assert run.config() == config
     assert validated(json.loads(config.model_dump_json())) == config
     assert methods.checked_options(name, json.loads(json.dumps(defaults))) == defaults
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_an_epoch_may_be_a_number_of_batches(name, tiny, tmp_path, outcome):
+    """A method that plans to iterate some rows gets some of those; stopped and resumed, it gets the same ones."""
+    config = tiny(name, data__epoch={"batches": 2, "balanced": True}, train__batch_size=8)
+    whole = fit(config, tmp_path / "whole")
+    assert all(np.isfinite(row["loss"]) for row in whole.metrics())
+    longest = max(row["num_samples"] for row in fit(tiny(name, train__batch_size=8), tmp_path / "all").metrics())
+    assert max(row["num_samples"] for row in whole.metrics()) < longest
+    pieces, _ = run_in_pieces(config, tmp_path / "pieces", steps=3)
+    assert outcome(pieces) == outcome(whole)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_confirmed_label_stays_what_is_aimed_at(name, tiny, tmp_path):
+    trusted = tmp_path / "trusted.csv"
+    trusted.write_text("id\n" + "\n".join(map(str, range(0, 75, 3))) + "\n", encoding="utf-8")
+    run = fit(tiny(name, data__trusted=str(trusted), train__epochs=8), tmp_path / "run")
+    samples = run.samples().to_pylist()
+    for number, row in enumerate(samples):
+        assert (row["verdict"] == "trusted") == (number % 3 == 0)
+        if number % 3 == 0:
+            assert (row["quality"], row["suggested"], row["suggested_probability"]) == (1, row["given"], 1)
+            assert max(row["target"]) == pytest.approx(row["target"][row["given"]])
+            assert row["target"][row["given"]] > 0.99

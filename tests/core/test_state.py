@@ -247,3 +247,31 @@ class TestEMA:
         assert copied.average.network.weight.item() == 2
         assert owner.average.network.weight.item() == 1
         assert int(owner.average.updates) == 0
+
+
+class TestFrozenRows:
+    FIXED = torch.tensor([True, False, True])
+    ROWS = torch.tensor([[1.0, 0.0], [9.0, 9.0], [0.0, 1.0]])
+
+    def store(self):
+        store = SampleStore(3, 2)
+        store.freeze(self.FIXED, self.ROWS)
+        return store
+
+    def test_they_are_set_and_the_others_are_not(self):
+        assert self.store().whole().tolist() == [[1, 0], [0, 0], [0, 1]]
+
+    def test_no_write_changes_them(self):
+        store = self.store()
+        index = torch.tensor([0, 1, 2, -1])
+        store.blend(index, torch.full((4, 2), 0.5), momentum=0.0)
+        store.write(index, torch.full((4, 2), 0.5), where=torch.tensor([True, True, True, True]))
+        store.replace(torch.full((3, 2), 0.5))
+        assert store.whole().tolist() == [[1, 0], [0.5, 0.5], [0, 1]]
+        assert store.read(torch.tensor([2])).tolist() == [[0, 1]]
+
+    def test_a_saved_table_loads_into_one_that_has_them(self):
+        store = self.store()
+        store.load_state_dict({"rows": torch.full((3, 2), 0.25)})
+        assert store.whole().tolist() == [[1, 0], [0.25, 0.25], [0, 1]]
+        assert list(store.state_dict()) == ["rows"]

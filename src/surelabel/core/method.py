@@ -35,6 +35,8 @@ class Task:
     rate_period: int = 1
     """Epochs per learning-rate restart; 1 without restarts."""
     seed: int = 0
+    trusted: Tensor | None = None
+    """(N,) bool: rows whose given label a person has confirmed; None is nobody's."""
 
     def share(self, fraction: float, least: int = 1) -> int:
         """`fraction` of the run in whole epochs: how lengths that a paper gives in its own epochs carry over."""
@@ -132,8 +134,13 @@ class Method(nn.Module):
         super().__init__()
         self.task = task
         self.register_buffer("given", task.given.clone(), persistent=False)
+        trusted = torch.zeros(task.num_samples, dtype=torch.bool) if task.trusted is None else task.trusted.clone()
+        self.register_buffer("trusted", trusted, persistent=False)
 
     given: Tensor
+    """(N,) given labels."""
+    trusted: Tensor
+    """(N,) rows whose given label is known to be right: a method that mixes its own targets keeps to the label there."""
 
     def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
         """The objective on one batch."""
@@ -161,6 +168,11 @@ class Method(nn.Module):
     def targets(self) -> SampleStore | None:
         """The (N, K) table of targets, for methods that correct labels as they train; rows need not sum to one."""
         return None
+
+    def target_tables(self) -> list[SampleStore]:
+        """Every table that a loss aims at; the engine keeps the rows of trusted labels fixed in them."""
+        targets = self.targets()
+        return [] if targets is None else [targets]
 
     def label_quality(self, run: Run) -> Tensor:
         """(N,) in [0, 1], low is suspicious: by default the running mean of p at the given label.

@@ -19,6 +19,7 @@ class SampleStore(nn.Module):
     """
 
     rows: Tensor
+    fixed: Tensor | None
 
     def __init__(self, num_samples: int, *shape: int, dtype: torch.dtype = torch.float32, fill: float = 0) -> None:
         super().__init__()
@@ -26,6 +27,7 @@ class SampleStore(nn.Module):
         self._start, self._stop = 0, num_samples
         # One row more than there are samples: index -1 lands there, so padding needs no mask.
         self.register_buffer("rows", torch.full((num_samples + 1, *shape), fill, dtype=dtype))
+        self.register_buffer("fixed", None, persistent=False)
 
     @classmethod
     def one_hot(cls, labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> "SampleStore":
@@ -76,13 +78,26 @@ class SampleStore(nn.Module):
             value = (momentum * self.rows[position] + (1 - momentum) * value).detach().to(self.rows.dtype)
         if where is not None:
             position = torch.where(where, position, -1)
+        if self.fixed is not None:
+            position = torch.where(self.fixed[index], -1, position)
         self.rows[position] = value
+
+    def freeze(self, fixed: Tensor, rows: Tensor) -> None:
+        """Set the rows where (N,) `fixed` is true to those of (N, ...) `rows`; nothing changes them from then on."""
+        self.fixed = None
+        self.replace(torch.where(fixed.view(-1, *[1] * (rows.dim() - 1)), rows, self.whole()))
+        # One entry more than there are samples: padding, index -1, is not fixed.
+        self.fixed = torch.cat([fixed, fixed.new_zeros(1)]).to(self.rows.device)
 
     def replace(self, rows: Tensor) -> None:
         """Set the whole table to (N, ...) `rows`, which are equal on all ranks."""
         if len(rows) != self.num_samples:
             raise ValueError(f"expected {self.num_samples} rows, got {len(rows)}")
-        self.rows[:-1] = rows[self._start : self._stop].to(self.rows)
+        new = rows[self._start : self._stop].to(self.rows)
+        if self.fixed is not None:
+            fixed = self.fixed[self._start : self._stop]
+            new = torch.where(fixed.view(-1, *[1] * (new.dim() - 1)), self.rows[:-1], new)
+        self.rows[:-1] = new
 
     def apply_rows(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """`function` of the table, row by row, as one (N, ...) tensor that is equal on all ranks."""

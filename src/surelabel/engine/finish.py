@@ -75,7 +75,7 @@ def _verdict(engine: Engine) -> dict[str, Any]:
         "probability": _array(probability),
     }
     columns.update({name: _array(values) for name, values in evidence.items() if name != "tau"})
-    return columns
+    return _confirmed(columns, train.trusted)
 
 
 def _held_out_verdict(engine: Engine) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _held_out_verdict(engine: Engine) -> dict[str, Any]:
     tau = loader.collect(lambda batch: _confidence(engine, batch.x), View(augment=False))
     size = len(rows)
     blank = np.zeros(size, dtype=np.int32)
-    return {
+    columns = {
         "id": rows.ids.astype(str),
         "split": np.full(size, "validation"),
         "verdict": np.full(size, "prediction"),
@@ -106,6 +106,17 @@ def _held_out_verdict(engine: Engine) -> dict[str, Any]:
         "target": _array(probability),
         "probability": _array(probability),
     }
+    return _confirmed(columns, rows.trusted)
+
+
+def _confirmed(columns: dict[str, Any], trusted: Tensor | None) -> dict[str, Any]:
+    """The verdict with labels that a person has confirmed as they are, and marked."""
+    if trusted is not None:
+        rows = trusted.numpy()
+        certain = {"verdict": "trusted", "quality": 1, "suggested": columns["given"], "suggested_probability": 1}
+        for name, value in certain.items():
+            columns[name] = np.where(rows, value, columns[name]).astype(columns[name].dtype)
+    return columns
 
 
 @torch.no_grad()

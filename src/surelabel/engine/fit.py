@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from surelabel.config import OptimiserConfig, RunConfig
@@ -14,6 +15,7 @@ from surelabel.core.collective import gathered
 from surelabel.core.method import Method, Step
 from surelabel.core.plan import Clock, Pass, Stage, View, seed_of
 from surelabel.core.state import EMA
+from surelabel.data.epochs import drawn
 from surelabel.data.examples import Corpus
 from surelabel.data.loaders import Loader
 from surelabel.engine import checkpoint, distributed
@@ -79,6 +81,7 @@ class Engine:
         self.fabric, self.device = setup.fabric, setup.fabric.device
         self.method = setup.make_method(self.config.train.seed)
         self.averages = [module for module in self.method.modules() if isinstance(module, EMA)]
+        self._fix_trusted()
         distributed.wrap(self.fabric, self.method, self.config.train.replicate_below)
         train = setup.corpus.train
         self.record = SampleRecord(train.label, setup.corpus.num_classes).to(self.device)
@@ -92,6 +95,15 @@ class Engine:
         self.saved_at = time.monotonic()
         self.known_epochs = self.num_epochs
         self.metrics = Metrics(self)
+
+    def _fix_trusted(self) -> None:
+        """Labels that a person has confirmed stay what a loss aims at: as the table starts, or one-hot if it starts empty."""
+        trusted = self.method.trusted
+        if trusted.any():
+            given = F.one_hot(self.method.given, self.setup.corpus.num_classes)
+            for table in self.method.target_tables():
+                rows = table.whole()
+                table.freeze(trusted, torch.where(rows.sum(1, keepdim=True) > 0, rows, given.to(rows)))
 
     # The Run that methods see.
 
@@ -167,7 +179,21 @@ class Engine:
             finished=now.finished, stage=now.stage, epoch=now.epoch + 1, run_epoch=now.run_epoch + 1, is_open=True
         )
         self.sums = {}
-        self.plan = list(stage.plan(self)) if stage.plan is not None else [Pass(stage.step, {"batch": View()})]
+        plan = list(stage.plan(self)) if stage.plan is not None else [Pass(stage.step, {"batch": View()})]
+        self.plan = [self._of_this_epoch(walk, number) for number, walk in enumerate(plan)]
+
+    def _of_this_epoch(self, walk: Pass, number: int) -> Pass:
+        """A pass over as many of its rows as an epoch is said to have, drawn anew for each epoch."""
+        epoch, now = self.config.data.epoch, self.position
+        if epoch == "all":
+            return walk
+        views = {}
+        for name, view in walk.views.items():
+            count = epoch.batches * (view.batch_size or self.config.train.batch_size)
+            seed = seed_of(self.config.train.seed, "epoch", now.stage, now.epoch, number, name)
+            rows = drawn(self.loader.rows(view), self.method.given.cpu(), count, epoch.balanced, seed)
+            views[name] = replace(view, indices=rows)
+        return Pass(walk.step, views)
 
     def _run_epoch(self, stage: Stage) -> None:
         settings, began = self._settings(stage), time.perf_counter()

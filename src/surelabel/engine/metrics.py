@@ -98,6 +98,7 @@ class Metrics:
             "loss": sum(terms.values()),
             "terms": terms,
             "learning_rate": rate,
+            "num_samples": position.num_samples,
             "samples_per_second": position.num_samples / max(position.seconds, 1e-9),
             "seconds": position.seconds,
         }

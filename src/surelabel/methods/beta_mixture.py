@@ -167,7 +167,7 @@ class BetaMixture(Method):
         """Mixup, or bootstrapping with a mixture fitted now."""
         if run.clock.epoch <= self.warm_up:
             return [Pass(self.warm_up_step, {"batch": View()})]
-        self.wrong.copy_(wrong_probability(run.collect(self.losses, View(augment=False))))
+        self.wrong.copy_(self.judged(run))
         run.note("noise_rate", self.wrong.mean().item())
         return [Pass(self.step, {"batch": View()})]
 
@@ -224,11 +224,11 @@ class BetaMixture(Method):
         share = (trust / (trust + other[:, -1])).view(-1, *[1] * (batch.x.dim() - 1))
         return share * batch.x.to(other_x.dtype) + (1 - share) * other_x, (target + other[:, :-1]) / 2
 
-    def final(self, run: Run) -> Tensor:
-        """(N,) B by the losses of the trained network."""
-        return wrong_probability(run.collect(self.losses, View(augment=False)))
+    def judged(self, run: Run) -> Tensor:
+        """(N,) B by the losses that the network has now."""
+        return wrong_probability(run.collect(self.losses, View(augment=False))).masked_fill(self.trusted, 0.0)
 
     def corrected(self, run: Run) -> Tensor:
         """The target (1 - B) y + B p."""
-        prediction, wrong = super().corrected(run), self.final(run)[:, None]
+        prediction, wrong = super().corrected(run), self.judged(run)[:, None]
         return (1 - wrong) * F.one_hot(self.given, self.task.num_classes) + wrong * prediction

@@ -14,6 +14,7 @@ the final prediction is what `corrected` returns. Both forms memorise in the end
 
 from typing import Annotated, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
@@ -24,14 +25,14 @@ Target = Literal["soft", "hard"]
 PUBLISHED_LABEL_WEIGHT: dict[Target, float] = {"soft": 0.95, "hard": 0.8}
 
 
-def soft_bootstrap(logits: Tensor, label: Tensor, label_weight: float) -> Tensor:
+def soft_bootstrap(logits: Tensor, label: Tensor, label_weight: float | Tensor) -> Tensor:
     """(B,) b CE + (1 - b) H(p); p log p by log_softmax, which is 0 and not NaN at p = 0."""
     log_p = logits.log_softmax(1)
     entropy = -(log_p.exp() * log_p).sum(1)
     return label_weight * cross_entropy(logits, label) + (1 - label_weight) * entropy
 
 
-def hard_bootstrap(logits: Tensor, label: Tensor, label_weight: float) -> Tensor:
+def hard_bootstrap(logits: Tensor, label: Tensor, label_weight: float | Tensor) -> Tensor:
     """(B,) b CE - (1 - b) log max p."""
     predicted = cross_entropy(logits, logits.argmax(1))
     return label_weight * cross_entropy(logits, label) + (1 - label_weight) * predicted
@@ -60,4 +61,5 @@ class Bootstrap(Method):
     def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
         """Cross entropy to the mixed target."""
         logits = self.network(batch.x).logits
-        return Step({"bootstrap": batch.mean(self.loss(logits, batch.label, self.label_weight))}, seen=logits.detach())
+        label_weight = torch.where(self.trusted[batch.index], 1.0, self.label_weight)
+        return Step({"bootstrap": batch.mean(self.loss(logits, batch.label, label_weight))}, seen=logits.detach())

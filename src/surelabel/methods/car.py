@@ -141,6 +141,10 @@ class TargetEstimation(nn.Module):
             self.blends.write(batch.index, self.blends.read(batch.index) + 1, where=trusted)
         return self.table.read(batch.index)
 
+    def tables(self) -> list[SampleStore]:
+        """The table, whether the loss aims at it already or not."""
+        return [] if self.strategy == "none" else [self.table]
+
     def store(self) -> SampleStore | None:
         """The table of targets, as soon as the loss aims at it."""
         if self.strategy == "none" or (self.strategy == "temporal_ensembling" and not self.has_started):
@@ -274,6 +278,10 @@ class CAR(Method):
         """(B,) tau."""
         outputs = self.network(x)
         return outputs.logits.softmax(1).amax(1) if outputs.confidence_logit is None else outputs.tau
+
+    def target_tables(self) -> list[SampleStore]:
+        """The table of the target estimation."""
+        return self.target.tables()
 
     def targets(self) -> SampleStore | None:
         """The table of t."""

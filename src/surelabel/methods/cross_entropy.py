@@ -45,6 +45,10 @@ class CrossEntropy(Method):
             loss = cross_entropy(logits, self.target.update(batch, clock, logits.detach().softmax(1), trusted))
         return Step({"cross_entropy": batch.mean(loss)}, seen=logits.detach())
 
+    def target_tables(self) -> list[SampleStore]:
+        """The table of the target estimation."""
+        return self.target.tables()
+
     def targets(self) -> SampleStore | None:
         """The table of t, if targets are estimated."""
         return self.target.store()

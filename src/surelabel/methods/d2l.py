@@ -133,5 +133,6 @@ class D2L(Method):
         logits = self.network(batch.x).logits
         given = F.one_hot(batch.label, self.task.num_classes)
         guess = F.one_hot(logits.argmax(1), self.task.num_classes)
-        target = self.alpha * given + (1 - self.alpha) * guess
+        alpha = torch.where(self.trusted[batch.index], 1.0, self.alpha)[:, None]
+        target = alpha * given + (1 - alpha) * guess
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, target))}, seen=logits.detach())

@@ -101,7 +101,8 @@ class DivideMix(Method):
             lambda batch: torch.stack([cross_entropy(n(batch.x).logits, batch.label) for n in networks], 1),
             View(augment=False),
         )
-        return torch.stack([low_component_probability(column) for column in losses.t()])
+        clean = torch.stack([low_component_probability(column) for column in losses.t()])
+        return clean.masked_fill(self.trusted, 1.0)
 
     def split(self, clean_probability: Tensor) -> dict[str, View]:
         """The labelled view, and the unlabelled one if there is enough for a batch."""

@@ -143,6 +143,10 @@ class ELRPlus(Method):
         """The softmax of the mean logits of the networks themselves, as the authors test."""
         return ((self.first(x).logits + self.second(x).logits) / 2).softmax(1)
 
+    def target_tables(self) -> list[SampleStore]:
+        """t_1 and t_2."""
+        return [self.first_target, self.second_target]
+
     def targets(self) -> SampleStore:
         """The table of t_1 + t_2, as a copy."""
         both = copy.deepcopy(self.first_target)

@@ -189,12 +189,12 @@ class INCV(Method):
 
     # The main stage.
 
-    def trusted(self) -> Tensor:
+    def believed(self) -> Tensor:
         """(N,) the selected samples; all, should they be too few."""
         return self.selected if int(self.selected.sum()) > 1 else torch.ones_like(self.selected)
 
     def forget_rate(self) -> float:
-        """Eps_S, the share of the trusted samples to leave out; eps if all are trusted, and 0 if it is not known."""
+        """Eps_S, the share of the believed samples to leave out; eps if all are believed, and 0 if it is not known."""
         if self.rate.isnan():
             return 0.0
         rate = float(self.rate)
@@ -206,8 +206,8 @@ class INCV(Method):
 
     def plan(self, run: Run) -> list[Pass]:
         """The selected samples and, later, some of the candidates."""
-        rows = self.trusted().nonzero().squeeze(1)
-        others = (self.candidate & ~self.trusted()).nonzero().squeeze(1)
+        rows = self.believed().nonzero().squeeze(1)
+        others = (self.candidate & ~self.believed()).nonzero().squeeze(1)
         if run.clock.epoch > self.main_share(80 if self.asymmetric or self.rate > 0.6 else 40):
             order = torch.randperm(len(others), generator=run.rng).to(others.device)
             rows = torch.cat([rows, others[order[: len(rows) // 2]]])
@@ -217,7 +217,7 @@ class INCV(Method):
         """Each network's mean loss over what the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]
-        num_trusted = total((batch.weight * self.trusted()[batch.index]).sum())
+        num_trusted = total((batch.weight * self.believed()[batch.index]).sum())
         ramp = min(1.0, clock.epoch / self.main_share(10))
         kept = float(num_trusted / total(batch.weight.sum())) * (1 - self.forget_rate() * ramp)
         by_first, by_second = (easiest(loss, batch, 1 - kept) for loss in losses)
