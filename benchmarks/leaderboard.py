@@ -58,6 +58,7 @@ CANDIDATES: dict[str, list[dict]] = {
 """At most three for methods whose published values are tuned to data set and noise; the first is our default."""
 CHOSEN: dict[str, dict] = {
     "beta_mixture": {"variant": "dynamic"},
+    "bootstrap": {"target": "soft"},
     "car": {"penalty_weight": 0.2},
     "dac": {"warm_up": 0},
     "elr": {"regularisation": 7},
@@ -67,6 +68,7 @@ CHOSEN: dict[str, dict] = {
     "joint_optimization": {"begin": 5},
     "mentornet": {"percentile": 0.5},
     "mixup": {"alpha": 8.0},
+    "nce": {"active": "nfl"},
     "noise_adaptation": {"patience": 2},
     "pencil": {"backbone": 3, "label_rate": 4000.0},
     "sat": {"correction_start": 2},
