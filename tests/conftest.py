@@ -1,10 +1,18 @@
 """Small data and runs that many tests share."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache_of_its_own(tmp_path_factory):
+    """Decoded images of the tests, and of processes that they start, do not go to the user's folder."""
+    os.environ["SURELABEL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
 
 TINY = {
     "model": {"name": "mlp", "options": {"widths": [16], "norm": "none"}},

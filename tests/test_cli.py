@@ -209,7 +209,7 @@ class TestErrors:
             (["fit", "digits", "--noise", "symmetric:lots"], ["lots", "0..1"]),
             (["fit", "digits", "--noise", "symmetric:1.4"], ["noise.rate", "1.4"]),
             (["fit", "digits", "--noise", "pair:0.3:include"], ["pair:0.3:include", "expected"]),
-            (["fit", "digits", "--noise", "asymmetric:0.3"], ["asymmetric:0.3", "noise.class_map"]),
+            (["fit", "digits", "--noise", "asymmetric:0.3"], ["noise.class_map", "cifar10, digits"]),
             (["fit", "digits", "--config", "none.yaml"], ["none.yaml", "no such"]),
             (["fit", "digits", "--test", "none.npz"], ["none.npz", "no such file"]),
             (["fit", "none.npz"], ["none.npz", "no such file"]),

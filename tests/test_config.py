@@ -55,10 +55,23 @@ FULL: dict[str, Any] = {
         "include_true_class": True,
         "class_map": {"cat": "dog"},
         "matrix": [[0.75, 0.25], [1e-05, 0.99999]],
+        "mode": "bernoulli",
+        "groups": [["cat", "dog"], ["owl", "eel"]],
+        "block_size": 3,
+        "instance_scale": "length",
+        "path": "labels.npy",
         "seed": 7,
     },
     "method": {"name": "cross_entropy", "options": {"targets": "car", "momentum": 1e-05, "correction_start": 3}},
-    "model": {"name": "mlp", "options": {"widths": [8, 8], "norm": "none"}},
+    "model": {
+        "name": "mlp",
+        "options": {"widths": [8, 8], "norm": "none"},
+        "weights": "weights.pth",
+        "freeze": True,
+        "backbone_rate": 0.1,
+        "cache_features": True,
+        "head": [16],
+    },
     "optimiser": {
         "name": "adamw",
         "rate": 1e-05,
@@ -78,6 +91,7 @@ FULL: dict[str, Any] = {
         "devices": 2,
         "precision": "bf16-mixed",
         "threads": 1,
+        "warm_start": "runs/before",
         "evaluate_every": 3,
         "gradient_share": True,
         "replicate_below": 1000,
@@ -191,9 +205,11 @@ class TestErrors:
             ({"train": {"device": "tpu"}}, "'auto', 'cpu', 'cuda' or 'mps', got 'tpu'"),
             ({"train": {"batch_size": 1}}, "train.batch_size: input should be greater than or equal to 2, got 1"),
             ({"train": 5}, "train: "),
+            ({"model": {"head": [8]}}, "model.head: is only for model.cache_features=true, got [8]"),
+            ({"model": {"backbone_rate": 0}}, "model.backbone_rate: input should be greater than 0, got 0"),
             (
                 {"noise": {"kind": "symetric"}},
-                "noise.kind: input should be 'symmetric', 'asymmetric', 'pair' or 'matrix'",
+                "noise.kind: input should be 'symmetric', 'asymmetric', 'superclass', 'block', 'pair', 'matrix', 'instance' or 'file'",
             ),
             ({"optimiser": {"schedule": {"kind": "linear"}}}, "'cosine_restarts', 'cosine', 'multi_step', 'one_cycle'"),
         ],
@@ -298,6 +314,8 @@ class TestAssignments:
             ({"method": "gce"}, "method.name", "car", {"method": {"name": "car"}}),
             ({}, "method.options.q", 0.5, {"method": {"options": {"q": 0.5}}}),
             ({}, "model.widths", [8], {"model": {"options": {"widths": [8]}}}),
+            ({}, "model.weights", "a.pth", {"model": {"weights": "a.pth"}}),
+            ({"model": "cnn"}, "model.freeze", True, {"model": {"name": "cnn", "freeze": True}}),
             ({}, "optimiser.schedule.kind", "constant", {"optimiser": {"schedule": {"kind": "constant"}}}),
             ({"noise": None}, "noise.kind", "pair", {"noise": {"kind": "pair"}}),
             ({}, " train.epochs ", 3, {"train": {"epochs": 3}}),
@@ -327,6 +345,14 @@ class TestNotices:
         (text,) = config.notices()
         assert f"period=10 does not divide train.epochs={epochs}" in text
         assert f"{instead} epochs would end at the lowest" in text
+
+    def test_a_frozen_backbone(self):
+        frozen = {"weights": "a.pth", "freeze": True}
+        assert validated({**LEAST, "model": frozen}).notices() == []
+        (text,) = validated({**LEAST, "model": {**frozen, "backbone_rate": 0.1}}).notices()
+        assert text == "model.backbone_rate has no effect on a backbone that is frozen"
+        (text,) = validated({**LEAST, "model": {"cache_features": True}}).notices()
+        assert "frozen with random weights" in text
 
     @pytest.mark.parametrize("schedule", [{"kind": "cosine_restarts", "period": 5}, {"kind": "cosine"}])
     def test_none_otherwise(self, schedule):

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from surelabel.core.state import EMA as EMA
     from surelabel.core.state import SampleStore as SampleStore
     from surelabel.errors import SurelabelError as SurelabelError
+    from surelabel.estimator import NoisyLabelClassifier as NoisyLabelClassifier
     from surelabel.methods.car import car_loss as car_loss
     from surelabel.methods.car import car_terms as car_terms
     from surelabel.models.network import add_indicator as add_indicator
 
 _HOME = {
     "EMA": "surelabel.core.state",
+    "NoisyLabelClassifier": "surelabel.estimator",
     "RunConfig": "surelabel.config",
     "SampleStore": "surelabel.core.state",
     "SurelabelError": "surelabel.errors",

@@ -12,20 +12,22 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 import surelabel
-from surelabel import build
+from surelabel import build, features, noise, warm_start
 from surelabel.config import RunConfig, set_field, validated
 from surelabel.core.collective import world_size
+from surelabel.data import objects
 from surelabel.data.examples import Corpus
 from surelabel.engine import distributed
 from surelabel.engine.finish import finish
 from surelabel.engine.fit import Engine, Interrupted, Progress, Setup
 from surelabel.errors import ConfigError, RunError
+from surelabel.models import Extractor
 from surelabel.processes import is_further_process
 from surelabel.progress import Silent
 from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.trained import TrainedModel
 from surelabel.verdicts import Audit
 from surelabel.verdicts import audit as audit
 
@@ -33,23 +35,45 @@ CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate"
 """What may be another in the rest of a run."""
 
 
-def configured(
-    data: str | Path | RunConfig | Mapping[str, Any], settings: Mapping[str, Any] | None = None
-) -> RunConfig:
-    """A configuration from a data source and dotted settings, such as {"train.epochs": 100, "method": "car"}."""
+def configured(data: Any, settings: Mapping[str, Any] | None = None) -> RunConfig:
+    """A configuration from data and dotted settings, such as {"train.epochs": 100, "method": "car"}.
+
+    `data` is a name, a path, a whole configuration, or an object, for which a word such as <arrays> stands.
+    """
     if isinstance(data, RunConfig):
         content: dict[str, Any] = data.model_dump()  # not as JSON, in which NaN would become the default
-    elif isinstance(data, Mapping):
+    elif isinstance(data, Mapping) and "data" in data:
         content = json.loads(json.dumps(dict(data)))
     else:
-        content = {"data": {"source": str(data)}}
+        content = {"data": {"source": str(data) if isinstance(data, str | Path) else _described(data)}}
     for name, value in (settings or {}).items():
         set_field(content, name, value)
     return validated(content)
 
 
+def _described(data: Any) -> str:
+    found = objects.described(data)
+    if found is None:
+        form = (
+            f"a mapping of {', '.join(map(str, data)) or 'nothing'}"
+            if isinstance(data, Mapping)
+            else type(data).__name__
+        )
+        raise ConfigError(
+            f"data: got {form}; a configuration is a mapping with data, as {{'data': {{'source': ...}}}}, and data are a name, "
+            f"a path, or {objects.kinds()}"
+        )
+    return found
+
+
+def _object(data: Any) -> Any:
+    """The data where it is an object, which a configuration can only describe; None where it says all."""
+    says_all = isinstance(data, str | Path | RunConfig) or (isinstance(data, Mapping) and "data" in data)
+    return None if says_all else data
+
+
 def fit(
-    data: str | Path | RunConfig | Mapping[str, Any],
+    data: Any,
     out: str | Path,
     *,
     settings: Mapping[str, Any] | None = None,
@@ -58,7 +82,9 @@ def fit(
 ) -> RunDir:
     """Train and leave a run directory at `out`, which must not exist yet.
 
-    `data` is a data source (a bundled name or a path) or a whole configuration; `settings` are dotted fields over it.
+    `data` is the name of a data set, a path, a whole configuration, or data in memory: arrays or tensors as (x, y),
+    (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset, a frame, an object of `datasets`, or {"train": ..., "test": ...}
+    of any of these. `settings` are dotted fields over the configuration.
     """
     config = configured(data, settings)
     run_dir = RunDir(out)
@@ -69,7 +95,21 @@ def fit(
             else "choose another folder"
         )
         raise RunError(f"{out}: this folder is not empty; {hint}")
-    return _train(config, run_dir, progress or Silent(), interrupt)
+    return _train(config, run_dir, progress or Silent(), interrupt, _object(data))
+
+
+def write_noise(
+    data: str | Path | RunConfig | Mapping[str, Any], out: str | Path, *, settings: Mapping[str, Any] | None = None
+) -> tuple[noise.Manifest, tuple[Path, Path]]:
+    """Write the labels that `fit` would train on, and their manifest beside: to `out`, an .npy or a .csv, and its .json."""
+    config, file = configured(data, settings), noise.writable(out)
+    if config.noise is None:
+        raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
+    corpus, manifest = build.corpus(config.data, config.noise, config.train.seed, _object(data))
+    assert manifest is not None
+    parts = [rows for rows in (corpus.train, corpus.validation) if rows is not None]
+    labels, ids = (np.concatenate(arrays) for arrays in zip(*((p.label.numpy(), p.ids) for p in parts), strict=True))
+    return manifest, noise.save(file, labels, manifest, ids)
 
 
 def resume(
@@ -79,9 +119,11 @@ def resume(
     interrupt: Callable[[], bool] | None = None,
     settings: Mapping[str, Any] | None = None,
     trust: bool = False,
+    data: Any = None,
 ) -> RunDir:
     """Go on with an interrupted run, or begin one anew that had not saved a state yet.
 
+    `data` is the object that the run was given, if it was one.
     `settings` may change what CHANGEABLE names: where it runs, and the size of its steps. `trust` allows a method that is not
     part of surelabel, whose code is then imported.
     """
@@ -93,7 +135,7 @@ def resume(
     _check_trust(run_dir, trust)
     if run_dir.is_done:
         return run_dir
-    return _train(config, run_dir, progress or Silent(), interrupt)
+    return _train(config, run_dir, progress or Silent(), interrupt, data)
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
@@ -103,8 +145,13 @@ def _check_trust(run_dir: RunDir, trust: bool) -> None:
         raise RunError(f"{run_dir.path}: its method {name} is not part of surelabel; trust=True (--trust) imports it")
 
 
-def _train(config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Callable[[], bool] | None) -> RunDir:
-    corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
+def _train(
+    config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Callable[[], bool] | None, given: Any
+) -> RunDir:
+    raw, manifest = build.corpus(config.data, config.noise, config.train.seed, given)
+    distributed.check_device(config.train)
+    extractor = features.extractor(config, raw, run_dir, progress.warn)
+    corpus = features.extracted(raw, extractor, config, progress.warn)
     scale, shape = build.normalisation(corpus), corpus.train.input_shape
 
     def make_method(seed: int) -> Any:
@@ -112,17 +159,24 @@ def _train(config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Ca
         job = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
         return build.method(config, job)
 
-    warnings = [*config.notices(), *make_method(config.train.seed).warnings()]
+    first = make_method(config.train.seed)
+    warnings = [*config.notices(), *first.warnings(), *build.notes(first)]
+    # A saved state has gone on from these weights already.
+    warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
+    warnings += [] if warm is None else warm.apply(first)
     fabric = distributed.start(config.train)
     loader = build.loader(config, corpus, fabric.device)
     torch.manual_seed(config.train.seed)
     with contextlib.ExitStack() as stack:
-        _together(fabric.device, lambda: _claim(stack, run_dir, config, corpus, manifest, fabric.device))
+        _together(fabric.device, lambda: _claim(stack, run_dir, config, raw, manifest, extractor, fabric.device))
         stop = stack.enter_context(_stop_on_signals())
         for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
             progress.warn(text)
         setup = Setup(config, corpus, make_method, loader, run_dir, fabric, progress, interrupt or stop)
         engine = Engine(setup)
+        if warm is not None:
+            with distributed.bare(engine.method):
+                warm.apply(engine.method)
         engine.run(resume=run_dir.state_file.exists())
         finish(engine)
         distributed.wait_for_all()
@@ -142,9 +196,17 @@ def _together(device: torch.device, work: Callable[[], None]) -> None:
 
 
 def _claim(
-    stack: contextlib.ExitStack, run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: Any, device: torch.device
+    stack: contextlib.ExitStack,
+    run_dir: RunDir,
+    config: RunConfig,
+    corpus: Corpus,
+    manifest: Any,
+    extractor: Extractor | None,
+    device: torch.device,
 ) -> None:
     stack.enter_context(run_dir.locked())
+    if extractor is not None and not run_dir.has_begun:
+        features.keep(run_dir, extractor)
     _check_or_write(run_dir, config, corpus, manifest, device)
 
 
@@ -160,6 +222,7 @@ def _check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest
         "fingerprint": corpus.fingerprint(),
     }
     if run_dir.has_begun:
+        _check_noise(run_dir, manifest)
         if run_dir.data() != data:
             raise RunError(f"{run_dir.path}: the data have changed since this run began; start a new run")
         if run_dir.config() != config:
@@ -169,8 +232,21 @@ def _check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest
     run_dir.write_json("env.json", _environment(device))
     if manifest is not None:
         run_dir.write_json("noise.json", manifest.to_dict())
+    else:
+        (run_dir.path / "noise.json").unlink(missing_ok=True)  # of a start with noise that was cut short
     run_dir.write_table("labels.parquet", _label_columns(corpus))
     run_dir.write_json("data.json", data)
+
+
+def _check_noise(run_dir: RunDir, manifest: noise.Manifest | None) -> None:
+    """Make sure that the noise of a run that goes on is what it began with: it is drawn anew, and must come out the same."""
+    file = run_dir.path / "noise.json"
+    if (manifest is not None) != file.exists():
+        fault = "there is none" if manifest is not None else "there is one, and no noise is configured"
+        raise RunError(f"{file}: {fault}; start a new run")
+    faults = "" if manifest is None else noise.differences(manifest, noise.read_manifest(file))
+    if faults:
+        raise RunError(f"{file}: the noise is not what this run began with: {faults}; start a new run")
 
 
 def _label_columns(corpus: Corpus) -> dict[str, Any]:
@@ -226,60 +302,16 @@ def _stop_on_signals() -> Iterator[Callable[[], bool]]:
             signal.signal(number, handler)
 
 
-class TrainedModel:
-    """A finished run's model: raw inputs in, probabilities and confidences out."""
-
-    def __init__(self, run_dir: RunDir, device: str = "cpu") -> None:
-        from safetensors.torch import load_file
-
-        data, config = run_dir.data(), run_dir.config()
-        run_dir.require_done()
-        self.run_dir, self.config = run_dir, config
-        self.class_names = tuple(data["class_names"])
-        self.input_shape = tuple(data["input_shape"])
-        self.device = torch.device(device)
-        labels = run_dir.labels()
-        given = torch.from_numpy(labels["given"].to_numpy()[: data["num_train"]].copy())
-        scale_shape = (self.input_shape[0], *[1] * (len(self.input_shape) - 1))
-        scale = torch.zeros(scale_shape), torch.ones(scale_shape)
-        task = build.task(config, given, len(self.class_names), self.input_shape, config.train.seed, scale)
-        self.method = build.method(config, task)
-        weights = load_file(run_dir.weights_file)
-        missing, unexpected = self.method.load_state_dict(weights, strict=False)
-        wrong = [name for name in missing if not name.endswith(".rows")] + list(unexpected)
-        if wrong:
-            raise RunError(f"{run_dir.weights_file}: does not fit the run's configuration ({wrong[0]})")
-        self.method.to(self.device).eval()
-
-    @torch.no_grad()
-    def predict_proba(self, x: Any, batch_size: int = 512) -> np.ndarray:
-        """(N, K) class probabilities of raw inputs (N, *input_shape)."""
-        return self._sweep(self.method.predict, x, batch_size)
-
-    def predict(self, x: Any, batch_size: int = 512) -> np.ndarray:
-        """(N,) class names."""
-        return np.array(self.class_names)[self.predict_proba(x, batch_size).argmax(1)]
-
-    @torch.no_grad()
-    def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
-        """(N,) tau of raw inputs; None for methods that have none."""
-        inputs = self._checked(x)
-        if self.method.confidence(inputs[:1].to(self.device)) is None:
-            return None
-        return self._sweep(self.method.confidence, inputs, batch_size)
-
-    def _checked(self, x: Any) -> Tensor:
-        inputs = torch.as_tensor(x)
-        if tuple(inputs.shape[1:]) != self.input_shape:
-            raise ValueError(
-                f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}"
-            )
-        return inputs
-
-    def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:
-        inputs = self._checked(x)
-        parts = [function(part.to(self.device)).float().cpu() for part in inputs.split(batch_size)]
-        return torch.cat(parts).numpy() if len(inputs) else np.empty((0, len(self.class_names)), dtype=np.float32)
+def reopened(run: str | Path | RunDir, data: Any = None) -> Corpus:
+    """The data of a run, read again, with the labels it was trained on; `data` is the object that it was given, if it was one."""
+    run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
+    config = run_dir.config()
+    corpus, _ = build.corpus(config.data, config.noise, config.train.seed, data)
+    if corpus.fingerprint() != run_dir.data()["fingerprint"]:
+        raise RunError(
+            f"{run_dir.path}: {config.data.source} has changed since the run; its rows would be shown wrongly"
+        )
+    return corpus
 
 
 def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> TrainedModel:
@@ -289,7 +321,18 @@ def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> 
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     _check_trust(run_dir, trust)
-    return TrainedModel(run_dir, device)
+    return TrainedModel.read(run_dir, device)
 
 
-__all__ = ["Audit", "Interrupted", "TrainedModel", "audit", "configured", "fit", "load", "resume"]
+__all__ = [
+    "Audit",
+    "Interrupted",
+    "TrainedModel",
+    "audit",
+    "configured",
+    "fit",
+    "load",
+    "reopened",
+    "resume",
+    "write_noise",
+]

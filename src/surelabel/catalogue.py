@@ -49,7 +49,8 @@ def shape_of(method: type[Method]) -> dict[str, Any]:
 def state_of(method: Method) -> list[dict[str, Any]]:
     """Name and shape, in N samples and K classes, of what a method keeps for each sample."""
     tables = {name: store.rows[:-1] for name, store in method.named_modules() if isinstance(store, SampleStore)}
-    buffers = {name: buffer for name, buffer in method.named_buffers(recurse=False) if name != "given"}
+    # What the task says, the given labels and who confirmed them, is not state: it is not saved either.
+    buffers = {name: buffer for name, buffer in method.named_buffers(recurse=False) if name in method.state_dict()}
     tables |= {name: buffer for name, buffer in buffers.items() if NUM_SAMPLES in buffer.shape}
     return [{"name": name, "shape": symbols(rows)} for name, rows in stacked(tables).items()]
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from surelabel.errors import ConfigError
 
@@ -62,7 +63,8 @@ class DataConfig(Part):
     trusted: str | None = None
     """A .csv with id, and maybe label, of rows whose label a person has confirmed: their target stays fixed."""
     path_column: str | None = None
-    """Tables: the column with image paths, relative to the table; None is path, file, filename or image."""
+    """Tables: the column with image paths, relative to the table, or with their bytes; None is one with bytes, else path, file,
+    filename, file_name, image or the like."""
     label_column: str | None = None
     """Tables: the column with labels; None is label or its usual other names."""
     clean_column: str | None = None
@@ -86,26 +88,43 @@ class DataConfig(Part):
 
 
 class NoiseConfig(Part):
-    """Wrong labels to inject, drawn once from the clean labels."""
+    """Wrong labels to inject, drawn once from the clean labels; docs/noise.md tells each kind's convention."""
 
-    kind: Literal["symmetric", "asymmetric", "pair", "matrix"]
-    """symmetric; asymmetric by class map; pair: each class to the next; matrix: any transition matrix."""
+    kind: Literal["symmetric", "asymmetric", "superclass", "block", "pair", "matrix", "instance", "file"]
+    """Where labels go: to any class, by a class map, around a superclass, around a block of class numbers, to the next class, by
+    a transition matrix, by the input itself, or as a file says."""
     rate: float = Field(0.0, ge=0, le=1)
-    """Nominal rate; per source class for asymmetric. Not used for matrix."""
+    """Nominal rate; per source class for asymmetric, superclass, block and pair. Not used for matrix and file."""
+    mode: Literal["exact", "bernoulli"] | None = None
+    """exact counts, or bernoulli: each label drawn by itself; None is exact, and bernoulli for matrix. Not for instance and file."""
     include_true_class: bool = False
     """Symmetric only: whether the new label is drawn from all classes, so that some labels stay right."""
-    class_map: dict[str, str] | None = None
-    """Asymmetric only: class name to class name."""
+    class_map: dict[str, str] | str | None = None
+    """Asymmetric only: class name to class name, or a ready map: cifar10, digits; None finds that by the class names."""
+    groups: tuple[tuple[str, ...], ...] | str | None = None
+    """Superclass only: lists of class names, each label goes to the next of its list; or cifar100, which None finds by the names."""
+    block_size: int = Field(5, ge=2)
+    """Block only: class numbers of a block."""
     matrix: tuple[tuple[float, ...], ...] | None = None
     """Matrix only: row = true class, column = given class, rows sum to 1."""
+    instance_scale: Literal["raw", "unit", "length"] = "raw"
+    """Instance only: pixels as they are, 0..255; divided by 255; or each input divided by its Euclidean length."""
+    path: str | None = None
+    """File only: an .npy or .csv (id, label) of labels, or a run directory."""
     seed: int | None = Field(None, ge=0, lt=2**63)
-    """None is the run's seed."""
+    """None is the run's seed; for a file, a seed that its manifest must have."""
 
     @field_validator("class_map", mode="before")
     @classmethod
     def _names_as_text(cls, value: Any) -> Any:
         """Classes called 1 and 2 are numbers in YAML."""
         return {str(a): str(b) for a, b in value.items()} if isinstance(value, dict) else value
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _group_names_as_text(cls, value: Any) -> Any:
+        lists = isinstance(value, list | tuple) and all(isinstance(group, list | tuple) for group in value)
+        return [[str(name) for name in group] for group in value] if lists else value
 
 
 class MethodConfig(Part):
@@ -121,9 +140,48 @@ class ModelConfig(Part):
     """Which network."""
 
     name: str = "auto"
-    """mlp, cnn, resnet18, resnet34; auto is mlp for features and tiny images, cnn for others."""
+    """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME; auto is mlp for features and
+    tiny images, fast_cnn for images of up to 64 pixels a side, resnet18 for larger ones."""
     options: Options = Field(default_factory=dict)
     """Options of the backbone; the rest have its defaults."""
+    weights: str | None = None
+    """Weights that the backbone starts from: a .safetensors or .pth file, or pretrained, which fetches those of its makers from the
+    hub; None draws them from the seed. Inputs are then normalised as these weights expect it."""
+    freeze: bool = False
+    """Whether the backbone stays as it is, its batch-norm statistics too: only classifier and indicator train."""
+    backbone_rate: float = Field(1.0, gt=0)
+    """Factor on the learning rate of the backbone, such as 0.1 for weights that were trained before."""
+    cache_features: bool = False
+    """Whether the frozen backbone runs once over all rows, without augmentation: the run then trains on its features, which are kept
+    on disk for the next run."""
+    head: tuple[Annotated[int, Field(ge=1)], ...] = ()
+    """With cache_features: widths of fully connected layers between the features and the classifier."""
+
+    @field_validator("head")
+    @classmethod
+    def _only_on_features(cls, value: tuple[int, ...], others: ValidationInfo) -> tuple[int, ...]:
+        if value and not others.data.get("cache_features"):
+            raise PydanticCustomError("head", "is only for model.cache_features=true")
+        return value
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the backbone stays as it is."""
+        return self.freeze or self.cache_features
+
+    @property
+    def on_features(self) -> "ModelConfig":
+        """What trains on the features of a backbone that ran once."""
+        return ModelConfig(name="mlp", options={"widths": self.head})
+
+    def notices(self) -> list[str]:
+        """Settings that are allowed and rarely meant."""
+        found = []
+        if self.backbone_rate != 1 and self.is_frozen:
+            found.append("model.backbone_rate has no effect on a backbone that is frozen")
+        if self.weights is None and self.is_frozen:
+            found.append("the backbone is frozen with random weights; model.weights names trained ones")
+        return found
 
 
 class CosineRestarts(Part):
@@ -225,6 +283,8 @@ class TrainConfig(Part):
     """Numeric precision of the networks; losses and per-sample state are always float32."""
     threads: int | None = Field(None, ge=1)
     """CPU threads of each process; None leaves PyTorch's choice."""
+    warm_start: str | None = None
+    """A finished run whose weights the networks start from; None draws them from the seed."""
     evaluate_every: int = Field(1, ge=1)
     """Epochs between evaluations on the test sets; the last epoch is always evaluated."""
     gradient_share: bool = False
@@ -253,10 +313,11 @@ class RunConfig(Part):
         period = self.optimiser.rate_period
         if self.train.epochs % period:
             return [
+                *self.model.notices(),
                 f"optimiser.schedule.period={period} does not divide train.epochs={self.train.epochs}: the run ends at a "
-                f"high learning rate; {self.train.epochs - self.train.epochs % period or period} epochs would end at the lowest"
+                f"high learning rate; {self.train.epochs - self.train.epochs % period or period} epochs would end at the lowest",
             ]
-        return []
+        return self.model.notices()
 
 
 class _YamlLoader(yaml.SafeLoader):
@@ -289,7 +350,8 @@ def read_config(path: Path) -> dict[str, Any]:
 def set_field(content: dict[str, Any], name: str, value: Any) -> None:
     """Put a value at a dotted name in nested mappings; method.X and model.X are their options."""
     keys = name.strip().split(".")
-    if keys[0] in ("method", "model") and len(keys) == 2 and keys[1] not in ("name", "options"):
+    own = {"method": MethodConfig.model_fields, "model": ModelConfig.model_fields}.get(keys[0])
+    if own is not None and len(keys) == 2 and keys[1] not in own:
         keys.insert(1, "options")
     place = content
     for depth, key in enumerate(keys[:-1], 1):

@@ -4,6 +4,7 @@
     data.json        schema version, class names, input shape, sizes, a hash of the training data
     noise.json       manifest of injected noise, if any
     env.json         versions, machine, device, processes
+    features.safetensors  the frozen backbone, where the run trains on its features
     labels.parquet   id, given, clean (null where unknown), split: one row per training and held-out sample
     metrics.jsonl    one JSON object per epoch
     state.pt         resume state (loads with weights_only)
@@ -23,7 +24,7 @@ from surelabel.config import RunConfig, validated
 from surelabel.errors import RunError
 
 SCHEMA_VERSION = 1
-START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet")
+START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet", "features.safetensors")
 """What is written before data.json, whose presence says that a run has begun."""
 TEMPORARY = ".tmp"
 
@@ -146,6 +147,10 @@ class RunDir:
     def data(self) -> dict[str, Any]:
         """What data.json holds."""
         return self._read_json("data.json")
+
+    def environment(self) -> dict[str, Any]:
+        """What env.json holds: versions, machine, device."""
+        return self._read_json("env.json")
 
     def metrics(self) -> list[dict[str, Any]]:
         """One mapping per finished epoch."""

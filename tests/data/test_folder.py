@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+from PIL import Image
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
@@ -6,7 +8,7 @@ from surelabel.errors import DataError
 
 
 def load(root, **options):
-    return load_corpus(DataConfig(source=str(root), **options))
+    return load_corpus(DataConfig(source=str(root), cache=False, **options))
 
 
 @pytest.fixture
@@ -83,10 +85,59 @@ def test_a_folder_without_class_folders_is_named(tmp_path):
         load(tmp_path)
 
 
-def test_an_unreadable_image_is_named(root):
-    (root / "dog" / "broken.png").write_bytes(b"nothing")
-    with pytest.raises(DataError, match=r"dog/broken\.png: not readable as an image"):
-        load(root)
+class TestUnreadable:
+    @pytest.fixture(autouse=True)
+    def _broken(self, root, paint):
+        whole = paint(root / "dog/3.png", np.random.default_rng(0).integers(0, 255, (8, 8, 3), dtype=np.uint8))
+        (root / "dog/cut.png").write_bytes(whole.read_bytes()[:-60])
+        (root / "dog/none.png").write_bytes(b"")
+        (root / "cat/text.jpg").write_bytes(b"nothing")
+
+    def test_they_are_counted_and_named(self, root):
+        with pytest.raises(
+            DataError, match=r"root: 3 of 8 images.*cat/text\.jpg: not readable.*dog/cut\.png; .*none\.png"
+        ):
+            load(root)
+
+    def test_they_can_be_left_out_and_are_listed(self, root, caplog):
+        corpus = load(root, unreadable="skip")
+        assert corpus.train.ids.tolist() == ["cat/a.gif", "cat/deeper/x.bmp", "dog/1.jpg", "dog/2.png", "dog/3.png"]
+        assert corpus.train.label.tolist() == [0, 0, 1, 1, 1]
+        assert "3 of 8 images" in caplog.text
+        assert "dog/cut.png" in caplog.text
+
+    def test_a_class_must_not_vanish(self, root):
+        (root / "owl").mkdir()
+        (root / "owl/a.png").write_bytes(b"nothing")
+        with pytest.raises(
+            DataError, match=r"root: the class 'owl' has no row left, all 1 were left out as unreadable"
+        ):
+            load(root, unreadable="skip")
+
+    def test_pillow_s_limit_is_kept(self, root, paint, monkeypatch):
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+        paint(root / "dog/bomb.png", size=(20, 20))
+        with pytest.raises(DataError, match="bomb"):
+            load(root)
+
+
+def test_turned_grey_and_transparent_images_go_together(tmp_path, paint):
+    picture = np.arange(6 * 8, dtype=np.uint8).reshape(6, 8)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    paint(tmp_path / "a/turned.png", np.rot90(picture), exif=turned)
+    paint(tmp_path / "a/grey.png", picture)
+    paint(tmp_path / "b/colour.png", np.stack([picture] * 3, axis=2))
+    paint(tmp_path / "b/clear.png", (9, 9, 9, 0), size=(8, 6), mode="RGBA")
+    x = dict(zip(load(tmp_path).train.ids, load(tmp_path).train.x.numpy(), strict=True))
+    assert all(np.array_equal(x[name], [picture] * 3) for name in ("a/turned.png", "a/grey.png", "b/colour.png"))
+    assert (x["b/clear.png"] == 255).all()
+
+
+def test_greyscale_alone_has_one_channel(tmp_path, paint):
+    for name in ("a/1.png", "b/2.png"):
+        paint(tmp_path / name, mode="L")
+    assert load(tmp_path).train.x.shape == (2, 1, 8, 8)
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,6 @@
+"""Images: decoded alike wherever they come from, once, and every one that cannot be is named."""
+
+import errno
 import logging
 
 import numpy as np
@@ -6,13 +9,19 @@ import torch
 from PIL import Image
 
 from surelabel.config import DataConfig
-from surelabel.data.images import Files, fitted, load_images
+from surelabel.data import images, threads
+from surelabel.data.images import Blobs, Files, fitted, load_images
+from surelabel.data.inputs import Mapped, digest_of
+from surelabel.data.streaming import StreamedImages
 from surelabel.errors import DataError
 
 
-def read(*paths, image_size=None, shape=None):
-    x, _ = load_images(Files(paths), DataConfig(source="here", image_size=image_size), shape, "here")
-    return x
+def load(paths, shape=None, **options):
+    return load_images(Files(paths), DataConfig(source="here", **options), shape, "here")
+
+
+def read(*paths, shape=None, **options):
+    return load(paths, shape, **options)[0]
 
 
 def test_equal_sizes_are_kept_and_order_is_that_of_the_paths(tmp_path, paint):
@@ -110,9 +119,201 @@ def test_float_pixels_are_refused_by_name(tmp_path, paint):
         read(path)
 
 
+def test_large_photographs_are_decoded_small(tmp_path):
+    rng = np.random.default_rng(0)
+    coarse = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
+    coarse.resize((640, 480), Image.Resampling.BICUBIC).save(tmp_path / "a.jpg", quality=95)
+    with Image.open(tmp_path / "a.jpg") as image:
+        expected = image.convert("RGB").crop((80, 0, 560, 480)).resize((40, 40), Image.Resampling.BICUBIC)
+    difference = read(tmp_path / "a.jpg", image_size=40)[0].numpy().astype(int) - np.moveaxis(
+        np.asarray(expected), 2, 0
+    )
+    assert np.abs(difference).mean() < 2
+
+
+@pytest.mark.parametrize("odd", [{"size": (12, 8)}, {"mode": "RGB"}])
+def test_one_image_that_is_not_like_those_looked_at_first_counts_as_much(tmp_path, paint, odd):
+    """With 100 images, some are not looked at before decoding begins."""
+    options = {"size": (8, 8), "mode": "L"}
+    for place in (3, 50):
+        paths = [
+            paint(tmp_path / f"{place}/{value:03d}.png", value, **(options | (odd if value == place else {})))
+            for value in range(100)
+        ]
+        x = read(*paths)
+        assert x.shape == ((100, 1, 8, 8) if "size" in odd else (100, 3, 8, 8))
+        assert x[:, 0, 0, 0].tolist() == list(range(100))
+
+
 def test_images_where_features_are_expected_are_refused(tmp_path, paint):
     with pytest.raises(DataError, match="here: holds images; expected 7 features per row"):
         read(paint(tmp_path / "a.png"), shape=(7,))
+
+
+class TestUnreadable:
+    @pytest.fixture
+    def paths(self, tmp_path, paint):
+        """Ten images; the second is no image, the fifth is cut short, and of the eighth there is nothing."""
+        paths = [paint(tmp_path / f"{value}.png", self.noise(value)) for value in range(10)]
+        paths[1].write_bytes(b"no image")
+        paths[4].write_bytes(paths[4].read_bytes()[:1000])
+        paths[7].unlink()
+        return paths
+
+    @staticmethod
+    def noise(value):
+        pixels = np.random.default_rng(value).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+        pixels[0, 0] = value
+        return pixels
+
+    @pytest.mark.parametrize("options", [{}, {"cache": False}, {"image_size": 16}, {"decode": "stream"}])
+    def test_all_of_them_are_found_and_listed_in_one_line(self, paths, options):
+        for _ in range(2):  # the second time from the cache
+            with pytest.raises(DataError) as caught:
+                load(paths, **options)
+            assert str(caught.value) == (
+                f"here: 3 of 10 images cannot be read: {paths[1]}: not readable as an image (of no known format); "
+                f"{paths[4]}; {paths[7]}; data.unreadable=skip goes on without them"
+            )
+
+    def test_many_are_counted(self, tmp_path, paint):
+        paths = [paint(tmp_path / "good.png"), *(tmp_path / f"{number}.png" for number in range(2000))]
+        with pytest.raises(DataError, match=r"2,000 of 2,001 images cannot be read: .*/4\.png and 1,995 more; data"):
+            load(paths)
+
+    @pytest.mark.parametrize("options", [{}, {"cache": False}, {"decode": "stream"}])
+    def test_or_skipped_and_listed(self, paths, options, caplog):
+        for _ in range(2):
+            caplog.clear()
+            x, kept = load(paths, unreadable="skip", **options)
+            assert kept.tolist() == [0, 2, 3, 5, 6, 8, 9]
+            assert x[torch.arange(7)][:, 0, 0, 0].tolist() == kept.tolist()
+            (line,) = [record.getMessage() for record in caplog.records]
+            assert line.startswith("here: 3 of 10 images cannot be read: ")
+            assert line.endswith(f"{paths[4]}; {paths[7]}; going on without them")
+
+    def test_nothing_left_is_an_error(self, tmp_path):
+        with pytest.raises(DataError, match=r"2 of 2 images cannot be read: .*b\.png$"):
+            load([tmp_path / "a.png", tmp_path / "b.png"], unreadable="skip")
+
+    def test_a_fault_of_the_machine_is_not_remembered_as_one_of_the_image(self, tmp_path, paint, monkeypatch):
+        path = paint(tmp_path / "a.png")
+
+        def fail(*arguments):
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Files, "open", fail)
+            with pytest.raises(DataError, match=r"a\.png: Too many open files"):
+                load([path], unreadable="skip")
+        assert len(load([path])[0]) == 1
+
+    def test_nothing_at_all_is_an_error(self):
+        with pytest.raises(DataError, match="here: no images to train on"):
+            load([])
+
+
+class Counting(Files):
+    """Counts the files that are opened."""
+
+    num_opened = 0
+
+    def open(self, position):
+        self.num_opened += 1
+        return super().open(position)
+
+
+class TestCache:
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
+        return tmp_path / "cache"
+
+    @pytest.fixture
+    def paths(self, tmp_path, paint):
+        return [paint(tmp_path / f"{value}.png", value, size=(9 + value, 8)) for value in range(5)]
+
+    def opened(self, paths, shape=None, **options):
+        files = Counting(paths)
+        x, _ = load_images(files, DataConfig(source="here", **options), shape, "here")
+        return x, files.num_opened
+
+    def test_the_second_start_opens_nothing_and_says_the_same(self, folder, paths, caplog):
+        first, _ = self.opened(paths)
+        told = caplog.messages
+        caplog.clear()
+        second, num_opened = self.opened(paths)
+        assert num_opened == 0
+        assert torch.equal(first, second)
+        assert caplog.messages == told
+        assert "images differ in size (sides from 8 to 13)" in told[0]
+
+    def test_every_image_is_opened_once_where_a_few_tell_the_size(self, folder, tmp_path, paint):
+        paths = [paint(tmp_path / f"{value}.png", value) for value in range(100)]
+        assert self.opened(paths)[1] <= 2 * 16 + 100
+
+    @pytest.mark.parametrize("change", ["content", "shape", "image_size", "order"])
+    def test_what_changes_is_decoded_again(self, folder, paths, paint, change):
+        self.opened(paths)
+        if change == "content":
+            paint(paths[2], 200, size=(11, 8))
+            assert self.opened(paths)[0][2, 0, 0, 0] == 200
+        elif change == "order":
+            assert self.opened(paths[::-1])[0][:, 0, 0, 0].tolist() == [4, 3, 2, 1, 0]
+        else:
+            options = {"shape": (1, 6, 7)} if change == "shape" else {"image_size": 6}
+            assert self.opened(paths, **options)[0].shape[2] == 6
+
+    def test_it_can_be_switched_off(self, folder, paths):
+        first, _ = self.opened(paths, cache=False)
+        second, num_opened = self.opened(paths, cache=False)
+        assert torch.equal(first, second)
+        assert num_opened
+        assert not folder.exists()
+
+    def test_bytes_are_found_by_their_content(self, folder, paths):
+        def blobs():
+            return Blobs([path.read_bytes() for path in paths], [path.name for path in paths])
+
+        first, _ = load_images(blobs(), DataConfig(source="here"), None, "here")
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        second, _ = load_images(blobs(), DataConfig(source="elsewhere"), None, "elsewhere")
+        assert torch.equal(first, second)
+        assert sum(path.stat().st_size for path in folder.iterdir()) == size
+
+    def test_what_is_too_large_for_memory_stays_on_disk(self, folder, paths, monkeypatch):
+        whole = read(*paths)
+        monkeypatch.setattr(images, "IN_MEMORY", 100)
+        x = read(*paths, decode="once")
+        assert isinstance(x, Mapped)
+        assert torch.equal(x[torch.arange(5)], whole)
+        digest = digest_of(x)
+        for path in folder.iterdir():
+            path.unlink()
+        assert digest_of(read(*paths, decode="once")) == digest
+
+    def test_what_is_too_large_for_memory_is_streamed(self, folder, paths, monkeypatch):
+        monkeypatch.setattr(images, "IN_MEMORY", 900)
+        assert isinstance(self.opened(paths)[0], StreamedImages)
+        x, _ = self.opened(paths, image_size=12)
+        assert isinstance(x, StreamedImages)
+        assert x.shape == (5, 3, 12, 12)
+        assert isinstance(self.opened(paths, image_size=4)[0], torch.Tensor)
+
+    def test_the_second_start_of_a_stream_opens_nothing_but_a_few(self, folder, tmp_path, paint):
+        paths = [paint(tmp_path / f"{value}.png", value, size=(9, 8)) for value in range(100)]
+        first, _ = self.opened(paths, decode="stream")
+        second, num_opened = self.opened(paths, decode="stream")
+        assert num_opened == 0
+        assert first.shape == second.shape == (100, 3, 8, 9)
+
+
+def test_long_work_says_how_far_it_is(tmp_path, paint, monkeypatch, caplog):
+    paths = [paint(tmp_path / f"{value}.png", value) for value in range(130)]
+    monkeypatch.setattr(threads, "SPEAK_AFTER", 0.0)
+    with caplog.at_level(logging.INFO, "surelabel"):
+        read(*paths, cache=False)
+    assert caplog.messages == ["decoding 130 images: 49 %", "decoding 130 images: 98 %", "decoding 130 images: 100 %"]
 
 
 class TestFitted:

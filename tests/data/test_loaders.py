@@ -1,5 +1,6 @@
 """Batches: every row once, on one rank, in an order that seed and place decide."""
 
+import tracemalloc
 from itertools import islice
 
 import numpy as np
@@ -8,9 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from surelabel import build
 from surelabel.core import View
 from surelabel.data import loaders
-from surelabel.data.examples import Examples
+from surelabel.data.examples import Corpus, Examples
+from surelabel.data.inputs import Mapped
 from surelabel.data.loaders import Loader, batch_bounds, own_part
 from surelabel.data.transforms import Augment
 
@@ -153,6 +156,79 @@ class TestAugmentation:
     def test_a_view_may_do_without(self, loader):
         (step,) = walk(loader, {"batch": View(augment=False)})
         assert torch.equal(step["batch"].x, self.X[step["batch"].index])
+
+    def test_strong_views_differ_from_the_usual_ones(self, loader):
+        (usual,), (strong,) = walk(loader), walk(loader, {"batch": View(augment="strong")})
+        assert strong["batch"].x.shape == usual["batch"].x.shape
+        assert (strong["batch"].x != usual["batch"].x).flatten(1).any(1).all()
+
+    def test_without_augmentation_they_are_the_images_themselves(self):
+        rows = Examples(self.X, torch.zeros(6, dtype=torch.long), np.arange(6).astype(str))
+        (step,) = walk(Loader(rows, 6), {"batch": View(augment="strong")})
+        assert torch.equal(step["batch"].x, self.X[step["batch"].index])
+
+
+class TestCrop:
+    X = torch.arange(6 * 6).reshape(1, 1, 6, 6).to(torch.uint8).expand(20, -1, -1, -1)
+
+    def loader(self, augment=None):
+        rows = Examples(self.X, torch.zeros(20, dtype=torch.long), np.arange(20).astype(str), crop=4)
+        return Loader(rows, 20, augment=augment)
+
+    def test_windows_are_drawn_where_a_view_is_augmented(self):
+        (step,) = walk(self.loader(Augment(0, False, 0, crop=4)), {"batch": View(copies=2)})
+        for x in step["batch"].views:
+            assert x.shape == (20, 1, 4, 4)
+            assert set(x[:, 0, 0, 0].tolist()) <= {0, 1, 2, 6, 7, 8, 12, 13, 14}
+            assert len(set(x[:, 0, 0, 0].tolist())) > 4
+
+    @pytest.mark.parametrize("augment", [None, Augment(0, False, 0, crop=4)])
+    def test_and_are_in_the_middle_elsewhere(self, augment):
+        collected = self.loader(augment).collect(lambda batch: batch.x, View(augment=False))
+        assert torch.equal(collected, self.X[:, :, 1:5, 1:5])
+
+
+class TestMapped:
+    """64 MB in a file."""
+
+    ROWS, WIDTH = 4096, 4096
+
+    @pytest.fixture
+    def mapped(self, tmp_path):
+        array = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (self.ROWS, self.WIDTH))
+        array[:, 0] = np.arange(self.ROWS)
+        array.flush()
+        return Mapped(tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r"))
+
+    def test_rows_come_from_the_file_a_batch_at_a_time(self, mapped):
+        rows = Examples(mapped, torch.arange(self.ROWS) % 3, np.arange(self.ROWS).astype(str))
+        rows = rows.subset(np.arange(0, self.ROWS, 2))
+        tracemalloc.start()
+        for step in Loader(rows, 64).passes({"batch": View()}, "p"):
+            assert torch.equal(step["batch"].x[:, 0], 2.0 * step["batch"].index)
+        collected = Loader(rows, 64).collect(lambda batch: batch.x[:, 0].clone(), View())
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert collected.tolist() == list(range(0, self.ROWS, 2))
+        # NumPy's copies are traced: two batches of 512 rows at most, of 64 MB.
+        assert peak < 20 * 2**20
+
+    def test_they_are_measured_by_some_rows(self, mapped, monkeypatch):
+        monkeypatch.setattr(build, "MEASURED_BYTES", 100 * self.WIDTH * 4)
+        asked = []
+        monkeypatch.setattr(Mapped, "__getitem__", lambda _, index: asked.append(index) or torch.randn(len(index), 3))
+        build.normalisation(Corpus(Examples(mapped, torch.arange(self.ROWS), np.arange(self.ROWS).astype(str)), ("a",)))
+        assert [len(index) for index in asked] == [100]
+
+
+def test_large_inputs_are_looked_at_in_smaller_batches():
+    sizes = []
+    for side in (8, 256):
+        x = torch.zeros(1, 3, side, side, dtype=torch.uint8).expand(600, -1, -1, -1)
+        rows = Examples(x, torch.zeros(600, dtype=torch.long), np.arange(600).astype(str))
+        Loader(rows, 4).collect(lambda batch: sizes.append(batch.num_rows) or batch.label, View())
+    assert sizes[0] == 512
+    assert max(sizes[2:]) == 16 * 2**20 // (3 * 256 * 256)
 
 
 class TestCollect:

@@ -158,6 +158,24 @@ class TestParts:
             load(x=np.zeros((4, 2)), y=Y, ids=np.arange(2))
 
 
+class TestTruth:
+    @pytest.mark.parametrize("name", ["clean", "y_clean"])
+    def test_true_labels_are_kept_apart(self, load, name):
+        corpus = load(x=np.zeros((4, 2)), y=Y, **{name: np.array([0, 0, 2, 1])})
+        assert corpus.train.label.tolist() == [0, 1, 0, 1]
+        assert corpus.train.clean.tolist() == [0, 0, 2, 1]
+        assert corpus.class_names == ("0", "1", "2")
+
+    def test_they_count_class_names_too(self, load):
+        names = np.array(["dog", "cat"])
+        corpus = load(x=np.zeros((4, 2)), y=Y, clean=np.array(["dog", "cat", "cat", "cat"]), class_names=names)
+        assert corpus.train.clean.tolist() == [0, 1, 1, 1]
+
+    def test_there_must_be_as_many_as_rows(self, load):
+        with pytest.raises(DataError, match=r"a\.npz: x has 4 rows and clean has 3; they must agree"):
+            load(x=np.zeros((4, 2)), y=Y, clean=Y[:3])
+
+
 class TestFiles:
     def test_objects_are_never_unpickled(self, load):
         with pytest.raises(DataError, match=r"a\.npz: y is an array of Python objects, and unpickling"):

@@ -15,7 +15,14 @@ class TestUnknown:
             DataError, match=r"^digit: no such file, folder or bundled .*did you mean digits\?"
         ) as caught:
             load_corpus(DataConfig(source="digit"))
-        for kind in ("digits (bundled)", ".npz", ".csv", "folder"):
+        for kind in (
+            "digits (bundled)",
+            ".npz",
+            ".npy",
+            ".csv or .parquet",
+            "folder of .parquet",
+            "sub-folder of images",
+        ):
             assert kind in str(caught.value)
 
     def test_a_near_miss_of_a_path_is_suggested(self, tmp_path):

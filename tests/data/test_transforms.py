@@ -2,6 +2,8 @@ import pytest
 import torch
 
 from surelabel.core.plan import seed_of
+from surelabel.data.inputs import centred
+from surelabel.data.strong import NUM_DRAWS, strong
 from surelabel.data.transforms import Augment, draws, statistics
 
 
@@ -119,6 +121,55 @@ class TestAugment:
         assert torch.equal(augment(strided, self.index[:8], 1, 0), augment(x, self.index[:8], 1, 0))
 
 
+class TestCrop:
+    """Images in which the first channel is the line and the second the column."""
+
+    line, column = torch.meshgrid(torch.arange(9), torch.arange(7), indexing="ij")
+    x = torch.stack([line, column]).to(torch.uint8)[None].expand(200, -1, -1, -1)
+    index = torch.arange(200)
+
+    def test_every_window_of_the_image_is_drawn(self):
+        views = Augment(crop_padding=0, flip=False, seed=0, crop=5)(self.x, self.index, 1, 0)
+        assert views.shape == (200, 2, 5, 5)
+        corners = {tuple(corner.tolist()) for corner in views[:, :, 0, 0]}
+        assert corners == {(top, left) for top in range(5) for left in range(3)}
+        for view in views:
+            assert torch.equal(view - view[:, :1, :1], self.x[0, :, :5, :5])
+
+    def test_with_padding_it_reaches_over_the_edge(self):
+        views = Augment(crop_padding=2, flip=False, seed=0, crop=7)(self.x + 1, self.index, 1, 0)
+        assert views.shape == (200, 2, 7, 7)
+        assert (views == 0).any()
+
+    def test_a_window_that_is_cut_already_stays(self):
+        window = self.x[:, :, 2:7, 1:6]
+        assert torch.equal(Augment(crop_padding=0, flip=False, seed=0, crop=5)(window, self.index, 1, 0), window)
+
+    def test_places_are_those_of_the_windows(self):
+        augment = Augment(crop_padding=0, flip=True, seed=0, crop=5)
+        top, left = (augment.places(self.index, 1, 0) * torch.tensor([5, 3])).long().unbind(1)
+        views = augment(self.x, self.index, 1, 0)
+        assert torch.equal(views[:, 0, 0, 0], top)
+        assert torch.equal(views[:, 1, 0].amin(1), left)
+
+    def test_the_middle_without_augmentation(self):
+        assert centred(self.x, 5)[0, :, 0, 0].tolist() == [2, 1]
+        assert centred(self.x, 5).shape == (200, 2, 5, 5)
+        assert torch.equal(centred(self.x, None), self.x)
+        assert torch.equal(centred(torch.zeros(3, 4), 2), torch.zeros(3, 4))
+
+
+class TestStrong:
+    def test_they_come_after_the_usual_changes_and_are_drawn_apart_from_them(self):
+        x = torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8)
+        augment, index = Augment(crop_padding=2, flip=True, seed=0), torch.arange(64)
+        usual, views = augment(x, index, 1, 0), augment(x, index, 1, 0, is_strong=True)
+        assert torch.equal(strong(usual, draws(0, 1, index, 0, 3 + NUM_DRAWS)[:, 3:]), views)
+        some = torch.tensor([5, 60, 2])
+        assert torch.equal(augment(x[some], some, 1, 0, is_strong=True), views[some])
+        assert not torch.equal(augment(x, index, 1, 1, is_strong=True), views)
+
+
 class TestStatistics:
     def test_images_have_one_value_per_channel_in_raw_units(self):
         x = torch.randint(0, 256, (50, 3, 7, 5), dtype=torch.uint8)
@@ -140,5 +191,5 @@ class TestStatistics:
     def test_chunks_do_not_show(self, monkeypatch):
         x = torch.randint(0, 256, (50, 3, 4, 4), dtype=torch.uint8)
         whole = statistics(x)
-        monkeypatch.setattr("surelabel.data.transforms._CHUNK", 100)
+        monkeypatch.setattr("surelabel.data.transforms._PIXELS", 100)
         torch.testing.assert_close(statistics(x), whole)

@@ -162,6 +162,73 @@ class TestOptimiser:
         assert [group["lr"] for group in optimiser.param_groups] == [0.007, 0.007]
 
 
+class Bodied(nn.Module):
+    """A network with a backbone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Linear(2, 3)
+        self.classifier = nn.Linear(3, 2)
+
+
+class TestBackboneRate:
+    def test_a_group_of_its_own_with_a_factor(self):
+        network = Bodied()
+        optimiser = make_optimiser(OptimiserConfig(rate=0.3), {"first": network, "other": nn.Linear(1, 1)}, 0.1)
+        found = [(g["name"], g["factor"], g["lr"], len(g["params"])) for g in optimiser.param_groups]
+        assert found == [
+            ("first.backbone", 0.1, pytest.approx(0.03), 2),
+            ("first", 1.0, 0.3, 2),
+            ("other", 1.0, 0.3, 2),
+        ]
+        assert optimiser.param_groups[0]["params"][0] is network.backbone.weight
+
+    def test_set_rate_multiplies(self):
+        optimiser = make_optimiser(OptimiserConfig(), {"first": Bodied()}, 0.25)
+        for rate in (0.2, 0.04):
+            set_rate(optimiser, rate)
+            assert [group["lr"] for group in optimiser.param_groups] == [rate * 0.25, rate]
+
+    def test_of_one_changes_nothing(self):
+        (group,) = make_optimiser(OptimiserConfig(), {"first": Bodied()}).param_groups
+        assert (group["name"], len(group["params"])) == ("first", 4)
+
+    def test_a_frozen_backbone_is_in_no_group(self):
+        network = Bodied()
+        network.backbone.requires_grad_(False)
+        (group,) = make_optimiser(OptimiserConfig(), {"first": network}, 0.1).param_groups
+        assert [id(p) for p in group["params"]] == [id(p) for p in network.classifier.parameters()]
+
+    @pytest.mark.parametrize("name", ["sgd", "adamw"])
+    def test_a_step_by_hand(self, name):
+        network = Bodied()
+        optimiser = make_optimiser(OptimiserConfig(name=name, weight_decay=0), {"first": network}, 0.1)
+        set_rate(optimiser, 0.5)
+        before = {key: value.clone() for key, value in network.named_parameters()}
+        for parameter in network.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        optimiser.step()
+        for key, value in network.named_parameters():
+            step = 0.05 if key.startswith("backbone") else 0.5
+            torch.testing.assert_close(before[key] - value, torch.full_like(value, step))
+
+    @pytest.mark.parametrize("name", ["sgd", "adamw"])
+    def test_the_factor_survives_saving(self, name):
+        saved = make_optimiser(OptimiserConfig(name=name), {"first": Bodied()}, 0.1).state_dict()
+        optimiser = make_optimiser(OptimiserConfig(name=name), {"first": Bodied()}, 0.1)
+        optimiser.load_state_dict(saved)
+        set_rate(optimiser, 1.0)
+        assert [group["lr"] for group in optimiser.param_groups] == [0.1, 1.0]
+
+    def test_a_state_from_before_there_were_factors(self):
+        optimiser = make_optimiser(OptimiserConfig(), {"first": Bodied()})
+        state = optimiser.state_dict()
+        del state["param_groups"][0]["factor"]
+        optimiser.load_state_dict(state)
+        set_rate(optimiser, 0.5)
+        assert optimiser.param_groups[0]["lr"] == 0.5
+
+
 class TestScaled:
     @pytest.mark.parametrize(
         "schedule",

@@ -249,6 +249,15 @@ class TestSteps:
         }
 
 
+class TestViews:
+    def test_they_are_strong_if_so_asked(self, make):
+        clean = torch.tensor([1.0, 1, 1, 0, 0, 1, 1, 0])
+        usual, strong = make().split(clean), make(strong=True).split(clean)
+        assert {name: view.augment for name, view in usual.items()} == {"labelled": True, "unlabelled": True}
+        assert {name: view.augment for name, view in strong.items()} == {"labelled": "strong", "unlabelled": "strong"}
+        assert {view.copies for view in (*usual.values(), *strong.values())} == {2}
+
+
 class TestRamp:
     def test_nothing_in_the_warm_up_and_all_after(self, make, make_clock):
         method = make(warm_up=10, unlabelled_ramp=16)

@@ -4,9 +4,11 @@ import pytest
 import torch
 from torch import nn
 
+from surelabel.config import ModelConfig
 from surelabel.errors import ConfigError
 from surelabel.models import BACKBONES, Network, auto_name, backbone, backbone_options
 from surelabel.models.cnn import CNN
+from surelabel.models.fast_cnn import FastCNN
 from surelabel.models.mlp import MLP
 
 
@@ -14,40 +16,49 @@ def num_parameters(module):
     return sum(parameter.numel() for parameter in module.parameters())
 
 
+SMALLER = {"wide_resnet": {"depth": 10, "width": 1}}
+"""Options under which a backbone is quick to test."""
+
+
 @pytest.mark.parametrize(
-    ("name", "num_outputs", "expected"),
-    [("resnet34", 10, 21_282_122), ("resnet34", 100, 21_328_292), ("resnet18", 10, 11_173_962)],
+    ("name", "options", "side", "num_outputs", "expected"),
+    [
+        ("resnet34", {}, 32, 10, 21_282_122),
+        ("resnet34", {}, 32, 100, 21_328_292),
+        ("resnet18", {}, 32, 10, 11_173_962),
+        ("preact_resnet18", {}, 32, 10, 11_171_274),
+        ("preact_resnet18", {}, 32, 100, 11_217_444),
+        ("resnet18", {}, 224, 1000, 11_689_512),
+        ("resnet34", {}, 224, 1000, 21_797_672),
+        ("resnet50", {}, 224, 1000, 25_557_032),
+        ("resnet50", {"stem": "large"}, 32, 1000, 25_557_032),
+        ("wide_resnet", {}, 32, 10, 36_479_194),
+        ("wide_resnet", {"depth": 16, "width": 4}, 32, 10, 2_748_890),
+    ],
 )
-def test_resnet_parameter_counts(name, num_outputs, expected):
+def test_parameter_counts(name, options, side, num_outputs, expected):
     with torch.device("meta"):
-        assert num_parameters(Network(backbone(name, (3, 32, 32)), 512, num_outputs)) == expected
-
-
-def test_resnet_keeps_the_size_in_its_first_stage():
-    network = backbone("resnet18", (1, 8, 8))
-    stem = network.stem(torch.randn(2, 1, 8, 8))
-    sizes = []
-    for stage in network.stages:
-        stem = stage(stem)
-        sizes.append(tuple(stem.shape[1:]))
-    assert sizes == [(64, 8, 8), (128, 4, 4), (256, 2, 2), (512, 1, 1)]
+        made = backbone(name, (3, side, side), options)
+        assert num_parameters(Network(made, made.num_features, num_outputs)) == expected
 
 
 @pytest.mark.parametrize("name", BACKBONES)
-def test_every_backbone_trains_and_says_its_width(name):
+@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 28, 28), (3, 32, 20)])
+def test_every_backbone_trains_and_says_its_width(name, shape):
+    """Two rows are the smallest batch that batch norm takes."""
     torch.manual_seed(0)
-    network = backbone(name, (3, 8, 8))
-    features = network(torch.randn(2, 3, 8, 8))
+    network = backbone(name, shape, SMALLER.get(name))
+    features = network(torch.randn(2, *shape))
     assert features.shape == (2, network.num_features)
     features.square().sum().backward()
-    assert all(parameter.grad is not None for parameter in network.parameters())
+    assert all(p.grad is not None and bool(torch.isfinite(p.grad).all()) for p in network.parameters())
 
 
 @pytest.mark.parametrize("name", BACKBONES)
 def test_weights_come_from_the_callers_seed(name):
     def weights():
         torch.manual_seed(3)
-        return backbone(name, (1, 8, 8)).state_dict()
+        return backbone(name, (1, 8, 8), SMALLER.get(name)).state_dict()
 
     first, second = weights(), weights()
     assert all(torch.equal(first[key], second[key]) for key in first)
@@ -85,13 +96,27 @@ def test_cnn_pools_while_two_pixels_remain(side, pools):
 
 @pytest.mark.parametrize(
     ("shape", "name"),
-    [((64,), "mlp"), ((1, 8, 8), "mlp"), ((3, 16, 16), "mlp"), ((3, 16, 17), "cnn"), ((3, 32, 32), "cnn")],
+    [
+        ((64,), "mlp"),
+        ((1, 8, 8), "mlp"),
+        ((3, 16, 16), "mlp"),
+        ((3, 16, 17), "fast_cnn"),
+        ((3, 32, 32), "fast_cnn"),
+        ((3, 64, 64), "fast_cnn"),
+        ((3, 64, 65), "resnet18"),
+        ((3, 224, 224), "resnet18"),
+    ],
 )
 def test_auto_name(shape, name):
     assert auto_name(shape) == name
 
 
-@pytest.mark.parametrize("name", ["cnn", "resnet18", "resnet34"])
+def test_auto_is_a_name():
+    assert isinstance(backbone("auto", (3, 32, 32)), FastCNN)
+    assert isinstance(backbone("auto", (20,), {"widths": [4]}), MLP)
+
+
+@pytest.mark.parametrize("name", [name for name in BACKBONES if name != "mlp"])
 def test_image_networks_refuse_features(name):
     with pytest.raises(ConfigError, match=rf"{name} takes images .* \(64,\); use mlp"):
         backbone(name, (64,))
@@ -100,14 +125,18 @@ def test_image_networks_refuse_features(name):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("resnet43", {}, "model.name: there is no 'resnet43', did you mean resnet34. there are mlp, cnn, resnet18"),
-        ("vit", {}, "there is no 'vit'; there are mlp, cnn, resnet18, resnet34"),
+        ("resnet43", {}, "model.name: there is no 'resnet43', did you mean resnet34. there are mlp, cnn, fast_cnn"),
+        ("vit", {}, "there is no 'vit'; there are mlp, cnn, fast_cnn, resnet18, .*, wide_resnet, timm:NAME"),
         (
             "mlp",
             {"width": [3]},
             "model.options.width: mlp has no such option, did you mean widths. there are widths, n",
         ),
-        ("resnet18", {"width": 3}, "resnet18 has no such option; there are none"),
+        ("resnet18", {"width": 3}, "resnet18 has no such option; there are stem"),
+        ("resnet18", {"stem": "tiny"}, "model.options.stem: .*'auto', 'small' or 'large', got 'tiny'"),
+        ("preact_resnet18", {"width": 3}, "preact_resnet18 has no such option; there are none"),
+        ("wide_resnet", {"depth": 27}, r"model.options.depth: expected 6 n \+ 4, .* got 27"),
+        ("wide_resnet", {"dropout": 1.0}, "model.options.dropout: .*less than 1"),
         ("mlp", {"norm": "group"}, "model.options.norm: .*'batch', 'layer' or 'none', got 'group'"),
         ("mlp", {"widths": [64, 0]}, r"model.options.widths: .*greater than 0, got \[64, 0\]"),
         ("cnn", {"width": "wide"}, "model.options.width: .*integer.*, got 'wide'"),
@@ -121,6 +150,12 @@ def test_wrong_names_and_options_say_what_exists(name, options, message):
 
 def test_options_as_read_from_yaml():
     assert backbone("mlp", [64], {"widths": [32, 16], "norm": "layer"}).num_features == 16
+
+
+def test_no_option_has_the_name_of_a_setting_of_the_model():
+    """Else `--set model.NAME=...` would mean two things."""
+    for name in BACKBONES:
+        assert not set(backbone_options(name)) & set(ModelConfig.model_fields)
 
 
 def test_options_are_the_signature():

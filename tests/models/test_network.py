@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from surelabel.models import Network
+from surelabel.models import Extractor, Network
 from surelabel.models.mlp import MLP
 
 
@@ -89,6 +89,40 @@ def test_gradient_of_tau_reaches_the_backbone():
     network(torch.randn(4, 6)).tau.sum().backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in network.backbone.parameters())
     assert all(parameter.grad is None for parameter in network.classifier.parameters())
+
+
+class TestFrozen:
+    def body(self):
+        return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5))
+
+    def test_the_backbone_gets_no_gradient_and_the_rest_does(self):
+        network = Network(self.body(), 8, 3, indicator=True, frozen=True)
+        outputs = network(torch.randn(4, 6))
+        (outputs.logits.sum() + outputs.tau.sum()).backward()
+        assert all(p.grad is None and not p.requires_grad for p in network.backbone.parameters())
+        assert all(p.grad is not None for p in [*network.classifier.parameters(), *network.indicator.parameters()])
+
+    def test_it_stays_in_evaluation_mode(self):
+        network = Network(self.body(), 8, 3, frozen=True)
+        before = {name: value.clone() for name, value in network.backbone.state_dict().items()}
+        for mode in (True, False, True):
+            assert network.train(mode).training is mode
+            assert not any(module.training for module in network.backbone.modules())
+            network(torch.randn(4, 6))
+        assert all(torch.equal(value, before[name]) for name, value in network.backbone.state_dict().items())
+
+    def test_copies_are_frozen_too(self):
+        copied = copy.deepcopy(Network(self.body(), 8, 3, frozen=True)).train()
+        assert not copied.backbone.training
+
+    def test_an_extractor_gives_the_networks_features(self):
+        body, scale = self.body(), {"mean": torch.arange(6.0), "std": torch.arange(1.0, 7)}
+        body.num_features = 8
+        extractor = Extractor(body, **scale, frozen=True)
+        x = torch.randn(3, 6)
+        assert extractor.num_features == 8
+        assert torch.equal(extractor(x), Network(body, 8, 3, **scale, frozen=True)(x).features)
+        assert set(extractor.state_dict()) == {"mean", "std", *(f"backbone.{name}" for name in body.state_dict())}
 
 
 def test_state_carries_the_normalisation():

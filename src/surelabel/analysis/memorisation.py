@@ -55,8 +55,18 @@ def memorisation_figure(runs: Mapping[str, Rows]) -> Figure:
         axes[-1, column].set_xlabel("Epoch")
     for row, (text, _) in enumerate(GROUPS.values()):
         axes[row, 0].set_ylabel(text)
-    _add_legend(figure, axes[-1, 0])
+    _add_legend(figure, axes[-1, 0], len(runs))
     return figure
+
+
+def memorisation_text(rows: Rows) -> str:
+    """The last epoch of the figure in words."""
+    row = next(row for row in reversed(rows) if "false_labels" in row or "clean_labels" in row)
+    parts = []
+    for group, (title, lines) in GROUPS.items():
+        shares = "; ".join(f"{line.text} {100 * row[group][line.name]:.1f} %" for line in lines if group in row)
+        parts.append(f"{title.split(' (')[0].replace(chr(10), ' ')}: {shares or 'none'}.")
+    return f"In epoch {row['epoch']}. {' '.join(parts)}"
 
 
 def _title(name: str, rows: Rows) -> str:
@@ -99,7 +109,8 @@ def _spread(last: Mapping[Line, float]) -> dict[Line, float]:
     return heights
 
 
-def _add_legend(figure: Figure, axes: Axes) -> None:
-    """Below all columns: the lines of the false labels, which are all there are."""
+def _add_legend(figure: Figure, axes: Axes, num_runs: int) -> None:
+    """Below all columns: the lines of the false labels, which are all there are; below each other where it is narrow."""
     handles, texts = axes.get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside lower center", ncols=len(texts), frameon=False, fontsize=9)
+    columns, size = (1, 10.5) if num_runs == 1 else (len(texts), 9)
+    figure.legend(handles, texts, loc="outside lower center", ncols=columns, frameon=False, fontsize=size)

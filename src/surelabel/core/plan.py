@@ -54,7 +54,8 @@ class View:
 
     indices: Tensor | None = None
     """(n,) positions in the training set; None is all of them."""
-    augment: bool = True
+    augment: bool | Literal["strong"] = True
+    """Whether images are cropped and mirrored at random; strong also changes their colours and geometry."""
     copies: int = 1
     """Independent augmentations of each row."""
     batch_size: int | None = None

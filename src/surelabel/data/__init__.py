@@ -2,34 +2,50 @@
 
 import difflib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data import digits, folder, npz, table
+from surelabel.data import digits, folder, npy, npz, parquet_folder, table
 from surelabel.data.examples import Corpus, Examples
 from surelabel.data.images import fitted
-from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Rows, Source
+from surelabel.data.inputs import Inputs, Shape, windowed
+from surelabel.data.named import NAMED
+from surelabel.data.objects import OBJECT_SOURCES, is_object, read_object
+from surelabel.data.relabel import relabelled
+from surelabel.data.rows import Parts, Rows, Source
 from surelabel.data.splits import divide
 from surelabel.errors import DataError
 
-__all__ = ["SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
+__all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
 
-SOURCES: tuple[Source, ...] = (digits, npz, table, folder)
+SOURCES: tuple[Source, ...] = (digits, *NAMED, npz, npy, table, parquet_folder, folder)
 
 
-def load_corpus(config: DataConfig) -> Corpus:
-    """The data set that `config` names, divided into training, validation and test rows."""
-    parts = _source_of(config.source).read(config)
+def load_corpus(config: DataConfig, data: Any = None) -> Corpus:
+    """The data set that `config` names, or the object that it stands for, divided into training, validation and test rows."""
+    parts = _parts(config, data)
     tests = parts.tests if config.test is None else {"test": _test_rows(config, tuple(parts.train.x.shape[1:]))}
+    parts, tests = relabelled(parts, tests, config)
     return divide(parts, tests, config).checked(config.source)
 
 
+def _parts(config: DataConfig, data: Any) -> Parts:
+    if data is not None or is_object(config.source):
+        return read_object(data, config)
+    return _source_of(config.source).read(config)
+
+
 def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
-    """Inputs (N, *shape) and ids (N,) at `config.source`, which needs no labels; images are resized to the shape."""
-    x, ids = _source_of(config.source).read_inputs(config, shape)
-    return fitted(x, shape, config.source), ids
+    """Inputs (N, *shape) and ids (N,) at `config.source`, which needs no labels; images are resized to the shape.
+
+    Where that is the window `config.crop` of images of `config.image_size`, it is cut out of their middle, as in tests.
+    """
+    is_window = config.image_size is not None and shape[1:] == (config.crop, config.crop)
+    whole = (shape[0], config.image_size, config.image_size) if config.image_size is not None and is_window else shape
+    x, ids = _source_of(config.source).read_inputs(config, whole)
+    return windowed(fitted(x, whole, config.source), config.crop if is_window else None), ids
 
 
 def _test_rows(config: DataConfig, shape: Shape) -> Rows:

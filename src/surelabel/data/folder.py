@@ -3,6 +3,7 @@
 A folder `train` means the second form if no image stands directly in it; folders beside `train` and `test` (val, valid)
 are then left alone, and can be named as `data.test`. Images may lie deeper inside their class folder. Names that start
 with a dot are passed over. Links may not lead out of the root, so that a foreign folder cannot pull in other files.
+With `data.labels` images may also lie outside class folders; that file then has to label them.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images import Files, is_image, load_images
 from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.kept import refuse_lost_classes
 from surelabel.data.rows import Parts, Rows
 from surelabel.errors import DataError
 
@@ -51,25 +53,34 @@ def _has_parts(root: Path) -> bool:
 
 
 def _rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None) -> Rows:
-    paths, names = [], []
-    for class_folder in _class_folders(folder):
+    paths, names = _loose_images(folder, root, config), []
+    names += [""] * len(paths)
+    for class_folder in _class_folders(folder, is_needed=not paths):
         images = list(_images(class_folder, root))
         if not images:
             raise DataError(f"{class_folder}: a class folder without images")
         paths += images
         names += [class_folder.name] * len(images)
     x, kept = load_images(Files(paths), config, shape, config.source)
+    if shape is None:
+        refuse_lost_classes(np.array(names), np.array(names)[kept], config.source)
     return Rows(x, np.array(names)[kept], _ids(paths, root)[kept])
 
 
-def _class_folders(folder: Path) -> list[Path]:
-    entries = _entries(folder)
-    loose = [entry for entry in entries if is_image(entry) and entry.is_file()]
-    if loose:
+def _loose_images(folder: Path, root: Path, config: DataConfig) -> list[Path]:
+    """Images in no class folder, which only `data.labels` can label."""
+    loose = [entry for entry in _entries(folder) if is_image(entry) and entry.is_file()]
+    if loose and config.labels is None:
         more = f" (and {len(loose) - 1} more)" if len(loose) > 1 else ""
-        raise DataError(f"{loose[0]}{more}: an image without a label; expected {folder}/CLASS/{loose[0].name}")
-    folders = [entry for entry in entries if entry.is_dir()]
-    if not folders:
+        raise DataError(
+            f"{loose[0]}{more}: an image without a label; expected {folder}/CLASS/{loose[0].name}, or data.labels (--labels)"
+        )
+    return [_linked(path, root) for path in loose]
+
+
+def _class_folders(folder: Path, is_needed: bool) -> list[Path]:
+    folders = [entry for entry in _entries(folder) if entry.is_dir()]
+    if not folders and is_needed:
         raise DataError(f"{folder}: no class folders; expected {folder}/CLASS/image.png")
     return folders
 
@@ -83,11 +94,13 @@ def _images(folder: Path, root: Path, above: tuple[Path, ...] = ()) -> Iterator[
         if entry.is_dir():
             yield from _images(entry, root, (*above, real))
         elif is_image(entry):
-            yield entry if not entry.is_symlink() else _linked(entry, root)
+            yield _linked(entry, root)
 
 
 def _linked(path: Path, root: Path) -> Path:
-    _inside(path, root)
+    """The path; a link must stay inside the root."""
+    if path.is_symlink():
+        _inside(path, root)
     return path
 
 

@@ -1,6 +1,7 @@
 """Inputs that can be indexed: a tensor in memory, an array mapped from a file, or images that are decoded when asked for."""
 
 import hashlib
+import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,15 @@ Inputs = Tensor | Lazy
 
 
 class Mapped(Lazy):
-    """The array of an .npy file, of which the system reads what is asked for."""
+    """The array of an .npy file, of which the system reads what is asked for.
 
-    def __init__(self, path: Path, array: np.ndarray, positions: np.ndarray | None = None) -> None:
-        self.path, self.array, self.positions = path, array, positions
+    `stamp` is a hash of what is in it, where that is known; the file may then be made anew without being another.
+    """
+
+    def __init__(
+        self, path: Path, array: np.ndarray, positions: np.ndarray | None = None, stamp: str | None = None
+    ) -> None:
+        self.path, self.array, self.positions, self.stamp = path, array, positions, stamp
         self.shape = (len(array) if positions is None else len(positions), *array.shape[1:])
         self.dtype = torch.uint8 if array.dtype == np.uint8 else torch.float32
 
@@ -57,22 +63,67 @@ class Mapped(Lazy):
 
     def subset(self, positions: np.ndarray) -> "Mapped":
         """The rows at `positions`."""
-        return Mapped(self.path, self.array, positions if self.positions is None else self.positions[positions])
+        own = positions if self.positions is None else self.positions[positions]
+        return Mapped(self.path, self.array, own, self.stamp)
 
     def digest(self) -> str:
         """By name, size and time of the file, because reading all of it would take minutes, and by the rows."""
-        status = self.path.stat()
-        digest = hashlib.sha256(f"{self.path.name} {status.st_size} {status.st_mtime_ns}".encode())
+        status = None if self.stamp else self.path.stat()
+        known = self.stamp if status is None else f"{self.path.name} {status.st_size} {status.st_mtime_ns}"
+        digest = hashlib.sha256(str(known).encode())
         digest.update(b"" if self.positions is None else np.ascontiguousarray(self.positions, dtype="<i8").data)
         return digest.hexdigest()
 
     def __reduce__(self) -> Any:
         """For worker processes: the file's name instead of its content."""
-        return _mapped_again, (self.path, self.positions)
+        return _mapped_again, (self.path, self.positions, self.stamp)
 
 
-def _mapped_again(path: Path, positions: np.ndarray | None) -> Mapped:
-    return Mapped(path, np.load(path, mmap_mode="r", allow_pickle=False), positions)
+class Windowed(Lazy):
+    """The middle windows of images that are not in memory."""
+
+    def __init__(self, whole: Lazy, side: int) -> None:
+        self.whole, self.side = whole, side
+        self.shape, self.dtype = (*whole.shape[:2], side, side), whole.dtype
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        return centred(self.whole[index], self.side)
+
+    def subset(self, positions: np.ndarray) -> "Windowed":
+        """The windows at `positions`."""
+        return Windowed(self.whole.subset(positions), self.side)
+
+    def digest(self) -> str:
+        """Of the images and the side."""
+        return hashlib.sha256(f"{self.whole.digest()} {self.side}".encode()).hexdigest()
+
+
+def centred(x: Tensor, side: int | None) -> Tensor:
+    """The middle window of images (B, C, H, W); None is the whole image, and features stay what they are."""
+    if side is None or x.dim() != 4:
+        return x
+    top, left = ((length - side + 1) // 2 for length in x.shape[2:])
+    return x[:, :, top : top + side, left : left + side]
+
+
+def windowed(x: Inputs, side: int | None) -> Inputs:
+    """The middle windows of images, wherever they are."""
+    if isinstance(x, Tensor):
+        return centred(x, side)
+    return x if side is None else Windowed(x, side)
+
+
+def _mapped_again(path: Path, positions: np.ndarray | None, stamp: str | None) -> Mapped:
+    return Mapped(path, np.load(path, mmap_mode="r", allow_pickle=False), positions, stamp)
+
+
+def available_memory() -> int:
+    """Bytes that could be taken without pushing anything out; a quarter of all where the system does not say."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
 
 
 def subset(x: Inputs, positions: np.ndarray) -> Inputs:

@@ -79,5 +79,8 @@ class ObjectSource(Protocol):
     def accepts(self, data: Any) -> bool:
         """Whether `data` is of this kind."""
 
+    def describe(self, data: Any, /) -> str:
+        """What stands for `data` in a configuration: a word in <>, which is no path."""
+
     def read(self, data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
         """The labelled rows of `data`."""

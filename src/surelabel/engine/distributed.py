@@ -29,7 +29,7 @@ def start(config: TrainConfig) -> Any:
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     fabric = Fabric(
-        accelerator=config.device if config.device != "auto" else _best_device(),
+        accelerator=device_name(config),
         devices=devices,
         num_nodes=num_nodes,
         strategy=DDPStrategy() if devices * num_nodes > 1 else "auto",
@@ -37,6 +37,11 @@ def start(config: TrainConfig) -> Any:
     )
     fabric.launch()
     return fabric
+
+
+def device_name(config: TrainConfig) -> str:
+    """The device to train on: cpu, cuda or mps."""
+    return _best_device() if config.device == "auto" else config.device
 
 
 def _best_device() -> str:
@@ -50,7 +55,7 @@ def check_device(config: TrainConfig) -> None:
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(config.device, True):
         raise ConfigError(f"train.device: {config.device} is not available on this machine; use auto or cpu")
-    device = _best_device() if config.device == "auto" else config.device
+    device = device_name(config)
     if config.precision == "16-mixed" and device != "cuda":
         raise ConfigError(f"train.precision: 16-mixed needs cuda and this is {device}; use bf16-mixed or 32-true")
 

@@ -1,6 +1,7 @@
 """Optimisers and learning-rate schedules."""
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -28,20 +29,37 @@ def rate_at(config: OptimiserConfig, clock: Clock) -> float:
     return top
 
 
-def make_optimiser(config: OptimiserConfig, networks: dict[str, nn.Module]) -> torch.optim.Optimizer:
-    """One optimiser with a group per network; networks are disjoint, so one optimiser over the sum of terms is exact."""
-    groups = [
-        {"params": [p for p in network.parameters() if p.requires_grad], "name": name}
-        for name, network in networks.items()
-    ]
+def make_optimiser(
+    config: OptimiserConfig, networks: dict[str, nn.Module], backbone_rate: float = 1.0
+) -> torch.optim.Optimizer:
+    """One optimiser with a group per network; networks are disjoint, so one optimiser over the sum of terms is exact.
+
+    Where `backbone_rate` is not 1, a network's `backbone` is a group of its own, whose rate is that factor times the others'.
+    """
+    groups = [group for name, network in networks.items() for group in _groups(name, network, backbone_rate)]
     if config.name == "adamw":
-        return torch.optim.AdamW(groups, lr=config.rate, weight_decay=config.weight_decay)
-    return torch.optim.SGD(
-        groups, lr=config.rate, momentum=config.momentum, weight_decay=config.weight_decay, nesterov=False
-    )
+        optimiser: torch.optim.Optimizer = torch.optim.AdamW(groups, lr=config.rate, weight_decay=config.weight_decay)
+    else:
+        optimiser = torch.optim.SGD(
+            groups, lr=config.rate, momentum=config.momentum, weight_decay=config.weight_decay, nesterov=False
+        )
+    set_rate(optimiser, config.rate)
+    return optimiser
+
+
+def _groups(name: str, network: nn.Module, backbone_rate: float) -> list[dict[str, Any]]:
+    """Parameters that can move, with the factor of their rate; those that are frozen are in no group."""
+    backbone = getattr(network, "backbone", None)
+    slow = {id(p) for p in backbone.parameters()} if isinstance(backbone, nn.Module) and backbone_rate != 1 else set()
+    moving = [p for p in network.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in moving if id(p) in slow], "name": f"{name}.backbone", "factor": backbone_rate},
+        {"params": [p for p in moving if id(p) not in slow], "name": name, "factor": 1.0},
+    ]
+    return [group for group in groups if group["params"]]
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """The same rate for all groups."""
+    """This rate for all groups, times the factor of each."""
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("factor", 1.0)

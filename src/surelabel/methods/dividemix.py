@@ -17,7 +17,7 @@ Where we differ from the authors' code:
 - The mixture is seeded; lengths are the published shares of 300 epochs (warm-up 10, ramp of lambda_u 16).
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -48,6 +48,7 @@ class DivideMix(Method):
         unlabelled_weight: lambda_u; the authors tune it by noise rate: 0 at 20 %, 25 at 50 and 80 %, 150 for 100 classes
         unlabelled_ramp: epochs over which lambda_u grows; default the published share, 16/300
         confidence_penalty: reward uncertain predictions in the warm-up; the authors do so for asymmetric noise
+        strong: whether images also change colour, geometry and lose a part after the warm-up; the authors crop and mirror them
     """
 
     paper = "Li, Socher and Hoi: DivideMix: Learning with Noisy Labels as Semi-supervised Learning, ICLR"
@@ -71,6 +72,7 @@ class DivideMix(Method):
         unlabelled_weight: NonNegativeFloat = 25.0,
         unlabelled_ramp: PositiveInt | None = None,
         confidence_penalty: bool = False,
+        strong: bool = False,
     ) -> None:
         super().__init__(task)
         self.first = task.network()
@@ -78,7 +80,7 @@ class DivideMix(Method):
         self.warm_up = task.warm_up(10 / 300) if warm_up is None else warm_up
         self.unlabelled_ramp = task.share(16 / 300) if unlabelled_ramp is None else unlabelled_ramp
         self.clean_threshold, self.temperature, self.mixup_alpha = clean_threshold, temperature, mixup_alpha
-        self.unlabelled_weight, self.confidence_penalty = unlabelled_weight, confidence_penalty
+        self.unlabelled_weight, self.confidence_penalty, self.strong = unlabelled_weight, confidence_penalty, strong
         self.register_buffer("clean_probability", torch.ones(2, task.num_samples))
 
     def stages(self) -> list[Stage]:
@@ -109,10 +111,9 @@ class DivideMix(Method):
         clean = clean_probability > self.clean_threshold
         if clean.sum() < 2:
             clean = torch.ones_like(clean)
-        views = {"labelled": View(clean.nonzero().squeeze(1), copies=2)}
-        if (~clean).sum() >= 2:
-            views["unlabelled"] = View((~clean).nonzero().squeeze(1), copies=2)
-        return views
+        parts = {"labelled": clean, "unlabelled": ~clean} if (~clean).sum() >= 2 else {"labelled": clean}
+        augment: bool | Literal["strong"] = "strong" if self.strong else True
+        return {name: View(part.nonzero().squeeze(1), augment, copies=2) for name, part in parts.items()}
 
     def warm_up_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
         """Cross entropy of both networks."""

@@ -10,35 +10,75 @@ from torch import nn
 
 from surelabel.errors import ConfigError
 from surelabel.models.cnn import CNN
+from surelabel.models.fast_cnn import FastCNN
+from surelabel.models.hub import hub_file
+from surelabel.models.images import is_large, pixel_scale
 from surelabel.models.mlp import MLP
-from surelabel.models.network import Network, add_indicator
-from surelabel.models.resnet import resnet18, resnet34
+from surelabel.models.network import Extractor, Network, add_indicator
+from surelabel.models.preact_resnet import preact_resnet18
+from surelabel.models.resnet import resnet18, resnet34, resnet50
+from surelabel.models.timm_models import PREFIX, timm_backbone
+from surelabel.models.weights import load_weights, read_weights
+from surelabel.models.wide_resnet import WideResNet
 
-__all__ = ["BACKBONES", "Network", "add_indicator", "auto_name", "backbone", "backbone_options"]
+__all__ = [
+    "BACKBONES",
+    "Extractor",
+    "Network",
+    "add_indicator",
+    "auto_name",
+    "backbone",
+    "backbone_options",
+    "pixel_scale",
+    "start_from",
+]
 
 BACKBONES: Mapping[str, Callable[..., nn.Module]] = {
     "mlp": MLP,
     "cnn": CNN,
+    "fast_cnn": FastCNN,
     "resnet18": resnet18,
     "resnet34": resnet34,
+    "resnet50": resnet50,
+    "preact_resnet18": preact_resnet18,
+    "wide_resnet": WideResNet,
 }
 """Name to a callable of the input's shape, whose further parameters are the backbone's options."""
 
 TINY_SIDE = 16
 """Images of at most this many pixels a side are as well served by an mlp, and are not augmented by default."""
+PRETRAINED = "pretrained"
+"""Instead of a file: the weights that the network's makers have put on the hub."""
 
 
 def auto_name(input_shape: tuple[int, ...]) -> str:
-    """The backbone for inputs of this shape: mlp for features and tiny images, cnn for others."""
-    is_image = len(input_shape) == 3
-    return "cnn" if is_image and max(input_shape[1:]) > TINY_SIDE else "mlp"
+    """The backbone for inputs of this shape: mlp for features and tiny images, resnet18 for large ones, fast_cnn between."""
+    if len(input_shape) != 3 or max(input_shape[1:]) <= TINY_SIDE:
+        return "mlp"
+    return "resnet18" if is_large(input_shape) else "fast_cnn"
 
 
 def backbone(name: str, input_shape: tuple[int, ...], options: Mapping[str, Any] | None = None) -> nn.Module:
     """The named backbone for inputs of this shape, with `options` checked against its signature."""
+    if name == "auto":
+        name = auto_name(input_shape)
+    if name.startswith(PREFIX):
+        return timm_backbone(name, tuple(input_shape), options or {})
     if name not in BACKBONES:
-        raise ConfigError(f"model.name: there is no {name!r}{_near(name, BACKBONES)}")
+        raise ConfigError(f"model.name: there is no {name!r}{_near(name, BACKBONES)}, {PREFIX}NAME")
     return BACKBONES[name](tuple(input_shape), **_checked(name, options or {}))
+
+
+def start_from(network: nn.Module, weights: str) -> str | None:
+    """Give a backbone the weights of a file or, for `pretrained`, of its makers; says what in the file was not used."""
+    hub_id = getattr(network, "hub_id", None)
+    if weights != PRETRAINED:
+        return load_weights(network, read_weights(weights), weights)
+    if hub_id is None:
+        raise ConfigError(
+            "model.weights: there are none to fetch for this network; expected the path of a .safetensors or .pth file"
+        )
+    return load_weights(network, read_weights(hub_file(hub_id)), hub_id)
 
 
 def backbone_options(name: str) -> dict[str, inspect.Parameter]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from threading import get_ident
-from typing import Any
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,16 +24,57 @@ def _indicator(num_features: int, layers: int, **where: Any) -> nn.Module:
     return nn.Sequential(*hidden, last) if hidden else last
 
 
-class Network(nn.Module):
-    """Raw inputs to Outputs: normalisation, backbone, classifier and, on request, the indicator branch.
+class Extractor(nn.Module):
+    """Raw inputs to (B, M) features: normalisation and backbone.
 
     `mean` and `std` are in units of the raw input and of a shape that broadcasts to it: (C, 1, 1) for pixels in 0..255,
     (D,) for features. They are buffers, so a saved network needs nothing else to predict. A std of 0 (a constant input)
-    counts as 1.
+    counts as 1. A frozen backbone gets no gradient and is in evaluation mode also while the rest trains, so that neither its
+    weights nor its batch-norm statistics move.
     """
 
     mean: Tensor
     std: Tensor
+
+    def __init__(
+        self,
+        backbone: nn.Module,
+        *,
+        mean: Tensor | Sequence[float] | None = None,
+        std: Tensor | Sequence[float] | None = None,
+        frozen: bool = False,
+    ) -> None:
+        super().__init__()
+        mean = torch.as_tensor((0.0,) if mean is None else mean, dtype=torch.float32)
+        std = torch.as_tensor((1.0,) if std is None else std, dtype=torch.float32)
+        self.register_buffer("mean", mean.clone())
+        self.register_buffer("std", torch.where(std > 0, std, 1.0))
+        self.frozen = frozen
+        self.backbone = backbone.requires_grad_(False).eval() if frozen else backbone
+
+    @property
+    def num_features(self) -> int:
+        """M, as the backbone says it."""
+        return cast(int, self.backbone.num_features)
+
+    def train(self, mode: bool = True) -> Self:
+        """The usual, but a frozen backbone stays in evaluation mode."""
+        super().train(mode)
+        if self.frozen:
+            self.backbone.eval()
+        return self
+
+    def features(self, x: Tensor) -> Tensor:
+        """(B, M), in a half type under autocast."""
+        return self.backbone((_not_half(x) - self.mean) / self.std)
+
+    def forward(self, x: Tensor) -> Any:
+        """(B, M) features, never in a half type."""
+        return _not_half(self.features(x))
+
+
+class Network(Extractor):
+    """Raw inputs to Outputs: normalisation, backbone, classifier and, on request, the indicator branch."""
 
     def __init__(
         self,
@@ -43,22 +84,18 @@ class Network(nn.Module):
         *,
         mean: Tensor | Sequence[float] | None = None,
         std: Tensor | Sequence[float] | None = None,
+        frozen: bool = False,
         indicator: bool = False,
         indicator_layers: int = 1,
     ) -> None:
-        super().__init__()
-        mean = torch.as_tensor((0.0,) if mean is None else mean, dtype=torch.float32)
-        std = torch.as_tensor((1.0,) if std is None else std, dtype=torch.float32)
-        self.register_buffer("mean", mean.clone())
-        self.register_buffer("std", torch.where(std > 0, std, 1.0))
-        self.backbone = backbone
+        super().__init__(backbone, mean=mean, std=std, frozen=frozen)
         self.classifier = nn.Linear(num_features, num_outputs)
         # Made last, so that a seed gives the same backbone and classifier with and without it.
         self.indicator = _indicator(num_features, indicator_layers) if indicator else None
 
     def forward(self, x: Tensor) -> Outputs:
         """Logits (B, K), features (B, M) and, with an indicator, its logit (B,); never in a half type."""
-        features = self.backbone((_not_half(x) - self.mean) / self.std)
+        features = self.features(x)
         confidence_logit = None
         if self.indicator is not None:
             confidence_logit = _not_half(self.indicator(features).squeeze(1))

@@ -1,5 +1,5 @@
-import hashlib
-import json
+"""The kinds of noise, through `inject`: rates, matrices, seeds, and what is refused."""
+
 import random
 
 import numpy as np
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError, DataError
-from surelabel.noise import Manifest, inject, verify
+from surelabel.noise import inject
 
 labels = st.integers(2, 8).flatmap(
     lambda num_classes: st.tuples(
@@ -51,6 +51,34 @@ class TestSymmetric:
         assert "true class included" in manifest.convention
         assert manifest.num_changed == (noisy != clean).sum()
 
+    def test_the_real_rate_with_the_true_class_included_is_recorded_and_told(self):
+        clean = np.repeat(np.arange(10), 100)
+        _, manifest = inject(clean, list("abcdefghij"), noise("symmetric", rate=0.4, include_true_class=True), 0)
+        assert manifest.expected_rate == pytest.approx(0.4 * (1 - 1 / 10))
+        assert "40.0 % nominal, 36.0 % expected (true class included, exact count)" in manifest.describe()
+
+    def test_exactly_the_asked_for_number_is_drawn_when_the_true_class_is_included(self):
+        """A label of a class that does not occur shows every row that was drawn but did not come out unchanged."""
+        clean = np.zeros(2000, dtype=int)
+        noisy, _ = inject(
+            clean, [str(k) for k in range(1000)], noise("symmetric", rate=0.5, include_true_class=True), 0
+        )
+        assert 995 <= (noisy != clean).sum() <= 1000
+
+    @pytest.mark.parametrize(("included", "wrong"), [(False, 0.4), (True, 0.32)])
+    def test_bernoulli_draws_each_label_by_itself(self, included, wrong):
+        clean = np.repeat(np.arange(5), 4000)
+        options = {"rate": 0.4, "include_true_class": included, "mode": "bernoulli"}
+        draws = [inject(clean, list("abcde"), noise("symmetric", **options), seed) for seed in range(6)]
+        counts = [manifest.num_changed for _, manifest in draws]
+        deviation = np.sqrt(len(clean) * wrong * (1 - wrong))
+        assert len(set(counts)) > 1
+        assert all(abs(count - wrong * len(clean)) < 4 * deviation for count in counts)
+        assert np.allclose(draws[0][1].realised_matrix, (1 - wrong - wrong / 4) * np.eye(5) + wrong / 4, atol=0.03)
+        assert draws[0][1].mode == "bernoulli"
+        assert draws[0][1].expected_rate == pytest.approx(wrong)
+        assert "each label drawn by itself" in draws[0][1].convention
+
 
 class TestAsymmetric:
     @given(labels, rates, seeds)
@@ -86,6 +114,22 @@ def test_pair_moves_each_class_to_the_next(names_and_clean, rate, seed):
         assert set(members) <= {old, (old + 1) % len(names)}
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"kind": "pair"}, {"kind": "asymmetric", "class_map": {"cat": "dog"}}, {"kind": "block", "block_size": 3}],
+)
+def test_arrows_can_be_followed_by_each_label_by_itself(options):
+    clean = np.repeat([0, 1, 2], 6000)
+    config = noise(**options, rate=0.3, mode="bernoulli")
+    _, manifest = inject(clean, NAMES, config, 0)
+    _, exact_manifest = inject(clean, NAMES, config.model_copy(update={"mode": "exact"}), 0)
+    assert np.allclose(manifest.realised_matrix, exact_manifest.realised_matrix, atol=0.03)
+    assert exact_manifest.realised_matrix[0] == (0.7, 0.3, 0.0)
+    assert manifest.realised_rate != exact_manifest.realised_rate
+    assert manifest.expected_rate == pytest.approx(exact_manifest.realised_rate)
+    assert (manifest.mode, exact_manifest.mode) == ("bernoulli", "exact")
+
+
 class TestMatrix:
     def test_labels_follow_the_matrix(self):
         matrix = ((0.7, 0.3, 0.0), (0.0, 1.0, 0.0), (0.25, 0.25, 0.5))
@@ -106,6 +150,24 @@ class TestMatrix:
         names = [str(number) for number in range(num_classes)]
         noisy, _ = inject(clean, names, noise("matrix", matrix=matrix.tolist()), seed)
         assert (matrix[clean, noisy] > 0).all()
+
+    @given(labels, seeds)
+    def test_exact_gives_each_class_the_counts_of_its_row(self, names_and_clean, seed):
+        names, clean = names_and_clean
+        matrix = np.random.default_rng(seed).dirichlet(np.ones(len(names)), len(names))
+        matrix[0] = np.eye(len(names))[1]
+        noisy, manifest = inject(clean, names, noise("matrix", matrix=matrix.tolist(), mode="exact"), seed)
+        for old in range(len(names)):
+            members = noisy[clean == old]
+            counts = np.bincount(members, minlength=len(names))
+            assert (np.abs(counts - len(members) * matrix[old]) < 1).all()
+        assert set(noisy[clean == 0]) <= {1}
+        assert manifest.convention == "transition matrix, exact counts per class"
+
+    def test_exact_rounds_to_the_nearest_whole_numbers(self):
+        matrix = ((0.7, 0.3, 0.0), (0.0, 1.0, 0.0), (0.25, 0.25, 0.5))
+        _, manifest = inject(np.repeat([0, 1, 2], [10, 3, 8]), NAMES, noise("matrix", matrix=matrix, mode="exact"), 0)
+        assert manifest.realised_matrix == matrix
 
     @pytest.mark.parametrize(
         ("matrix", "message"),
@@ -155,11 +217,19 @@ class TestDraw:
             ({"kind": "asymmetric", "rate": 0.4, "class_map": {"cow": "cat"}}, "there is no class 'cow'"),
             (
                 {"kind": "matrix", "rate": 0.4},
-                r"noise\.rate: not for matrix noise; it belongs to symmetric, asymmetric, pair",
+                r"noise\.rate: not for matrix noise; it belongs to symmetric, asymmetric, superclass, block, pair, instance",
             ),
             ({"kind": "pair", "include_true_class": True}, r"noise\.include_true_class: not for pair noise"),
             ({"kind": "symmetric", "class_map": {"cat": "dog"}}, r"noise\.class_map: not for symmetric noise"),
             ({"kind": "pair", "matrix": ((1.0,),)}, r"noise\.matrix: not for pair noise; it belongs to matrix"),
+            ({"kind": "pair", "groups": "cifar100"}, r"noise\.groups: not for pair noise; it belongs to superclass"),
+            ({"kind": "pair", "block_size": 3}, r"noise\.block_size: not for pair noise; it belongs to block"),
+            ({"kind": "pair", "path": "a.npy"}, r"noise\.path: not for pair noise; it belongs to file"),
+            ({"kind": "pair", "instance_scale": "unit"}, r"noise\.instance_scale: not for pair noise"),
+            ({"kind": "instance", "mode": "exact"}, r"noise\.mode: not for instance noise; it belongs to symmetric, "),
+            ({"kind": "file", "rate": 0.3}, r"noise\.rate: not for file noise"),
+            ({"kind": "file"}, r"noise\.path: file noise needs one"),
+            ({"kind": "instance", "rate": 0.3}, r"noise\.kind: instance noise depends on the inputs"),
         ],
     )
     def test_settings_that_do_not_fit_are_named(self, options, message):
@@ -178,33 +248,3 @@ class TestDraw:
     def test_a_single_class_is_refused(self):
         with pytest.raises(DataError, match="noise needs at least 2 classes, there is cat"):
             inject(np.zeros(3, dtype=int), ["cat"], noise("symmetric", rate=0.1), 0)
-
-
-class TestManifest:
-    def test_the_line_for_the_screen(self):
-        clean = np.arange(1437) % 10
-        _, manifest = inject(clean, list("0123456789"), noise("symmetric", rate=0.4), 0)
-        assert manifest.describe() == (
-            "symmetric noise, 40.0 % nominal (true class excluded, exact count): "
-            "575 of 1437 labels are wrong (40.0 %), seed 0"
-        )
-
-    def test_it_survives_json_and_recognises_its_labels(self):
-        noisy, manifest = inject(CATS_AND_DOGS, NAMES, noise("pair", rate=0.2), 5)
-        again = Manifest.model_validate(json.loads(json.dumps(manifest.to_dict())))
-        assert again == manifest
-        verify(noisy, again)
-        verify(noisy.astype(np.int32), again)
-        assert manifest.labels_sha256 == hashlib.sha256(noisy.astype("<i8").tobytes()).hexdigest()
-        assert manifest.clean_sha256 == hashlib.sha256(CATS_AND_DOGS.astype("<i8").tobytes()).hexdigest()
-        assert (manifest.num_samples, manifest.class_names) == (180, NAMES)
-
-    @pytest.mark.parametrize("change", [lambda y: y[:-1], lambda y: y[::-1]])
-    def test_other_labels_are_refused(self, change):
-        noisy, manifest = inject(CATS_AND_DOGS, NAMES, noise("pair", rate=0.2), 5)
-        with pytest.raises(DataError, match=r"labels do not match their noise manifest: 1.* labels with SHA-256"):
-            verify(change(noisy), manifest)
-
-    def test_a_class_without_samples_has_a_row_of_zeros(self):
-        _, manifest = inject(np.array([0, 1]), NAMES, noise("symmetric", rate=0.0), 0)
-        assert manifest.realised_matrix == ((1, 0, 0), (0, 1, 0), (0, 0, 0))

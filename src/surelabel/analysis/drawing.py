@@ -1,0 +1,134 @@
+"""A figure with its text alternative, in colours that the colour-blind can tell apart, as SVG and PNG, light and dark."""
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+WIDTH, HEIGHT = 4.8, 3.3
+"""Inches: narrow, so that the text can still be read where a phone shows the figure 360 pixels wide."""
+TEXT, SMALL_TEXT = 11.5, 10.0
+"""Points."""
+
+BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#b0528b",
+    "#c98500",
+    "#3f9bd1",
+    "#6b6b6b",
+)
+"""After Okabe and Ito; orange and the light tones are darker, to stand out on white."""
+LINES = tuple(
+    zip((BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, GREY), ("-", "--", "-.", ":", "-", "--", "-."), strict=True)
+)
+"""Colour and dash of the first, second, ... line: never colour alone."""
+INK, PAPER, GRID = "#000000", "#ffffff", "#dddddd"
+CELL_DARK, CELL_LIGHT = "#0b0b0b", "#fefefe"
+"""Text on coloured cells, which have the same colours on light and dark pages."""
+
+DARK = {
+    INK: "#e6e6e6",
+    PAPER: "#1b1e24",
+    GRID: "#3a3f48",
+    BLUE: "#5fb4ee",
+    VERMILION: "#ff9150",
+    GREEN: "#38cfa3",
+    PURPLE: "#e29ac5",
+    ORANGE: "#f0b84a",
+    SKY: "#9bd4f5",
+    GREY: "#a9a9a9",
+    "#7b2d8e": "#cf9be0",
+    "#1f6fd6": "#7ab4ff",
+}
+"""What each colour of a light figure becomes on a dark page."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, what it is called, and what it shows in words and numbers."""
+
+    name: str
+    title: str
+    text: str
+    figure: Figure
+
+    @cached_property
+    def svg(self) -> str:
+        """For a light page; text stays text, and the same figure gives the same file."""
+        file = io.StringIO()
+        with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": self.name}), _any_letter():
+            self.figure.savefig(file, format="svg", metadata={"Date": None, "Title": self.title})
+        self.figure.set_layout_engine("none")  # it is laid out, and to do so again takes as long as to draw
+        return file.getvalue()
+
+    def png(self) -> bytes:
+        """At twice the size on a screen."""
+        file = io.BytesIO()
+        with _any_letter():
+            self.figure.savefig(file, format="png", dpi=200)
+        return file.getvalue()
+
+    def write(self, folder: Path, prefix: str = "") -> list[Path]:
+        """NAME.svg and NAME.png in `folder`, which is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        files = [folder / f"{prefix}{self.name}.{kind}" for kind in ("svg", "png")]
+        files[0].write_text(self.svg, encoding="utf-8")
+        files[1].write_bytes(self.png())
+        return files
+
+
+@contextmanager
+def _any_letter() -> Iterator[None]:
+    """Names may hold letters that matplotlib's own font lacks; as SVG they are shown in a font of the reader's."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+def darkened(svg: str) -> str:
+    """The same figure for a dark page; what says no colour is black, so the root says another."""
+    svg = svg.replace("<svg ", f'<svg fill="{INK}" ', 1)
+    return re.sub("|".join(DARK), lambda found: DARK[found.group()], svg)
+
+
+def canvas(width: float = WIDTH, height: float = HEIGHT) -> tuple[Figure, Axes]:
+    """An empty figure of one panel."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=TEXT)
+    axes.xaxis.label.set_fontsize(TEXT)
+    axes.yaxis.label.set_fontsize(TEXT)
+    return figure, axes
+
+
+def over_epochs(axes: Axes, last_epoch: int) -> None:
+    """An axis of epochs, and lines to read values by."""
+    axes.set_xlabel("Epoch")
+    axes.set_xlim(0, max(2, last_epoch))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def legend(figure: Figure, num_columns: int = 1) -> None:
+    """Below the panel, where it hides nothing."""
+    if any(axes.get_legend_handles_labels()[0] for axes in figure.axes):
+        figure.legend(loc="outside lower center", ncols=num_columns, frameon=False, fontsize=SMALL_TEXT)
+
+
+def shortened(name: str, length: int = 14) -> str:
+    """A class or run name that fits beside an axis; `$` would begin mathematics."""
+    flat = "".join(letter if letter.isprintable() else " " for letter in name)
+    return (flat if len(flat) <= length else flat[: length - 1] + "…").replace("$", r"\$")

@@ -1,0 +1,120 @@
+"""Heat maps over pairs of classes: how often, or how sure."""
+
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from surelabel.analysis.drawing import CELL_DARK, CELL_LIGHT, SMALL_TEXT, TEXT, Drawing, canvas, shortened
+
+MOST_CLASSES = 30
+"""Classes of a whole heat map; with more, the most confused ones are shown."""
+NUM_CONFUSED = 20
+MOST_NUMBERED = 12
+"""Classes up to which the cells hold their number."""
+
+
+def counts(first: np.ndarray, second: np.ndarray, num_classes: int) -> np.ndarray:
+    """(K, K): rows with class `first` and class `second`."""
+    return np.bincount(first * num_classes + second, minlength=num_classes**2).reshape(num_classes, num_classes)
+
+
+def means(values: np.ndarray, first: np.ndarray, second: np.ndarray, num_classes: int) -> np.ndarray:
+    """(K, K): the mean value of each pair; NaN where there is none."""
+    known = np.isfinite(values)
+    pair = first[known] * num_classes + second[known]
+    total = np.bincount(pair, values[known].astype(np.float64), num_classes**2)
+    number = np.bincount(pair, minlength=num_classes**2)
+    mean = np.divide(total, number, out=np.full(num_classes**2, np.nan), where=number > 0)
+    return mean.reshape(num_classes, num_classes)
+
+
+def most_confused(table: np.ndarray) -> np.ndarray:
+    """Numbers of the classes to show, in their order: all, or those with the most rows off the diagonal."""
+    if len(table) <= MOST_CLASSES:
+        return np.arange(len(table))
+    off = table - np.diag(np.diag(table))
+    return np.sort(np.argsort(-(off.sum(0) + off.sum(1)), kind="stable")[:NUM_CONFUSED])
+
+
+def top_pairs(table: np.ndarray, count: int) -> list[tuple[int, int, int]]:
+    """The `count` largest cells off the diagonal, as (row, column, number)."""
+    off = table - np.diag(np.diag(table))
+    order = np.argsort(-off, axis=None, kind="stable")[:count]
+    cells = [(int(cell // len(table)), int(cell % len(table))) for cell in order]
+    return [(row, column, int(off[row, column])) for row, column in cells if off[row, column] > 0]
+
+
+def confusion_drawing(name: str, title: str, axes: tuple[str, str], table: np.ndarray, names: Sequence[str]) -> Drawing:
+    """Counts of pairs; the colour is the share of the row, so that rare classes are seen too."""
+    chosen = most_confused(table)
+    share = table / table.sum(1, keepdims=True).clip(1)
+    kept = np.diag(table).sum() / max(1, table.sum())
+    pairs = "; ".join(f"{names[a]} to {names[b]} {number:,} times" for a, b, number in top_pairs(table, 5))
+    text = f"{title}: {kept:.1%} of {int(table.sum()):,} labels lie on the diagonal".replace("%", " %")
+    text += f". Most frequent off it: {pairs}." if pairs else ". None lies off it."
+    heat = _heat(
+        share[np.ix_(chosen, chosen)],
+        table[np.ix_(chosen, chosen)],
+        [names[at] for at in chosen],
+        axes,
+        "Share of the row",
+    )
+    return Drawing(name, title, text + _left_out(chosen, names), heat)
+
+
+def confidence_drawing(
+    title: str, axes: tuple[str, str], table: np.ndarray, number: np.ndarray, names: Sequence[str]
+) -> Drawing:
+    """Mean confidence of each pair; `number` (K, K) says which classes are confused most."""
+    chosen = most_confused(number)
+    cells = table[np.ix_(chosen, chosen)]
+    on, known = np.diag(table), np.isfinite(table)
+    off = table[known & ~np.eye(len(table), dtype=bool)]
+    parts = [f"{np.nanmean(on):.2f} on the diagonal" if np.isfinite(on).any() else "nothing on the diagonal"]
+    parts += [f"{off.mean():.2f} off it, from {off.min():.2f} to {off.max():.2f}"] if len(off) else ["nothing off it"]
+    text = f"{title}: the mean over pairs is {' and '.join(parts)}."
+    text += "" if known.all() else " Grey pairs do not occur."
+    heat = _heat(cells, cells, [names[at] for at in chosen], axes, "Mean")
+    return Drawing("confidence", title, text + _left_out(chosen, names), heat)
+
+
+def _left_out(chosen: np.ndarray, names: Sequence[str]) -> str:
+    return "" if len(chosen) == len(names) else f" The {len(chosen)} most confused of {len(names)} classes are shown."
+
+
+def _heat(colour: np.ndarray, shown: np.ndarray, names: Sequence[str], labels: tuple[str, str], measure: str) -> Figure:
+    size = len(names)
+    figure, axes = canvas(5.2, 4.9)
+    cmap = mpl.colormaps["cividis"].with_extremes(bad="#8a8a8a")
+    mesh = axes.pcolormesh(np.ma.masked_invalid(colour), cmap=cmap, vmin=0, vmax=1, edgecolors="face", linewidth=0.2)
+    axes.set_aspect("equal")
+    axes.invert_yaxis()
+    axes.spines[:].set_visible(False)
+    short, letters = [shortened(name, 11) for name in names], TEXT if size <= 16 else 9 if size <= NUM_CONFUSED else 7
+    turned = max(map(len, short)) > 2
+    axes.set_xticks(np.arange(size) + 0.5, short, rotation=90 if turned else 0, fontsize=letters)
+    axes.set_yticks(np.arange(size) + 0.5, short, fontsize=letters)
+    axes.tick_params(length=0)
+    axes.set_ylabel(labels[0], fontsize=TEXT)
+    axes.set_xlabel(labels[1], fontsize=TEXT)
+    bar = figure.colorbar(mesh, ax=axes, shrink=0.75, pad=0.02)
+    bar.ax.tick_params(labelsize=SMALL_TEXT)
+    bar.set_label(measure, fontsize=SMALL_TEXT)
+    bar.outline.set_visible(False)
+    if size <= MOST_NUMBERED:
+        _number(axes, colour, shown)
+    return figure
+
+
+def _number(axes: Axes, colour: np.ndarray, shown: np.ndarray) -> None:
+    for row, column in np.ndindex(*shown.shape):
+        value = shown[row, column]
+        if not np.isfinite(value) or (np.issubdtype(shown.dtype, np.integer) and value == 0):
+            continue
+        text = f"{value:d}" if np.issubdtype(shown.dtype, np.integer) else f"{value:.2f}".removeprefix("0")
+        ink = CELL_DARK if colour[row, column] > 0.5 else CELL_LIGHT
+        cell = axes.text(column + 0.5, row + 0.5, text, color=ink, ha="center", va="center", fontsize=9)
+        cell.set_in_layout(False)

@@ -1,0 +1,74 @@
+"""`surelabel predict` and `surelabel audit`: what a finished run says."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from surelabel import screen
+from surelabel.cli.application import Json, Run, Trust, app
+from surelabel.cli.summary import NUM_SHOWN, say_measures, say_ranked, say_suspicious
+from surelabel.errors import ConfigError
+
+
+@app.command()
+def predict(
+    run: Run,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Inputs like those of the run; labels are not needed.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Where to write. Default: RUN/predictions-DATA.csv")
+    ] = None,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Classes, probabilities and confidence (tau) of new data."""
+    from surelabel import api
+    from surelabel.predictions import FIXED_COLUMNS, class_column, predictions, write_csv
+    from surelabel.runs import RunDir
+
+    model, file = api.load(run, trust=trust), _file(out, run / f"predictions-{Path(data).resolve().stem}.csv")
+    columns = predictions(model, data)
+    RunDir(file.parent).write(file.name, lambda path: write_csv(path, columns))
+    num_rows, classes = len(columns["id"]), [class_column(name) for name in model.class_names]
+    head = [{name: values[row] for name, values in columns.items()} for row in range(min(NUM_SHOWN, num_rows))]
+    if json:
+        screen.say_json({"csv": file, "rows": num_rows, "classes": model.class_names, "head": head})
+        return
+    shown = [name for name in FIXED_COLUMNS if name in columns]
+    rows = [[*(row[name] for name in shown), max(row[name] for name in classes)] for row in head]
+    screen.say_table([*shown, "probability"], rows)
+    screen.say(f"{num_rows} rows, with a probability for each of {len(classes)} classes: {file}")
+
+
+def _file(out: Path | None, default: Path) -> Path:
+    """Where to write, if that is possible."""
+    file = out or default
+    if file.is_dir() or not file.parent.is_dir():
+        fault = "is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+        raise ConfigError(f"--out {file}: {fault}; expected FILE.csv in a folder that exists")
+    return file
+
+
+@app.command()
+def audit(
+    run: Run,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Where to write. Default: RUN/audit.csv")] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="Rows to show.")] = 20,
+    json: Json = False,
+) -> None:
+    """All labels of a finished run, the most suspicious first."""
+    from surelabel.runs import RunDir
+    from surelabel.verdicts import audit
+
+    table, file = audit(run), _file(out, run / "audit.csv")
+    RunDir(file.parent).write(file.name, table.to_csv)
+    if json:
+        screen.say_json(
+            {"csv": file, "rows": len(table), "measures": table.measures() or None, "top": list(table.head(top))}
+        )
+        return
+    say_ranked(table, top)
+    screen.say()
+    say_suspicious(table)
+    say_measures(table)
+    screen.say(f"All {len(table)} rows: {file}")

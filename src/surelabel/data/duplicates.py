@@ -1,0 +1,55 @@
+"""Rows with equal inputs, found by hash: within the training rows, and between them and a test set."""
+
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from surelabel.data.examples import Examples
+from surelabel.data.inputs import Inputs
+
+_ROWS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Twins:
+    """Rows that share one input."""
+
+    ids: tuple[str, ...]
+    labels: tuple[int, ...]
+    """Their given labels, in the order of the ids."""
+
+    @property
+    def disagree(self) -> bool:
+        """Whether at least one of the labels must be wrong."""
+        return len(set(self.labels)) > 1
+
+
+def hashes(x: Inputs) -> list[bytes]:
+    """A hash of each input; 128 bits, so that an accident among billions of rows is not to be expected."""
+    found: list[bytes] = []
+    for start in range(0, len(x), _ROWS_AT_ONCE):
+        rows = x[torch.arange(start, min(start + _ROWS_AT_ONCE, len(x)))].contiguous().numpy()
+        found += [hashlib.blake2b(row, digest_size=16).digest() for row in rows]
+    return found
+
+
+def twins(rows: Examples, keys: list[bytes]) -> list[Twins]:
+    """Groups of rows with equal inputs, in the order of their first row; `keys` are the rows' hashes."""
+    groups: dict[bytes, list[int]] = defaultdict(list)
+    for position, key in enumerate(keys):
+        groups[key].append(position)
+    labels = rows.label.tolist()
+    return [
+        Twins(tuple(str(rows.ids[p]) for p in group), tuple(labels[p] for p in group))
+        for group in groups.values()
+        if len(group) > 1
+    ]
+
+
+def leaked(keys: list[bytes], test_keys: list[bytes]) -> np.ndarray:
+    """Positions of the test rows whose input is also trained on."""
+    known = set(keys)
+    return np.flatnonzero([key in known for key in test_keys])

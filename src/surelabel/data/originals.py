@@ -1,0 +1,29 @@
+"""The image files that the rows of a source come from, for whoever wants to link or copy them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from surelabel.config import DataConfig
+from surelabel.data import folder, table
+from surelabel.data.table_images import TableImages
+from surelabel.data.table_rows import row_ids
+
+
+def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | None:
+    """The file of each id; None where the inputs are no image files."""
+    if table.accepts(config.source):
+        found = _of_table(config)
+        return None if found is None else {name: found[name] for name in ids if name in found}
+    root = Path(config.source)
+    files = {name: root / name for name in ids} if folder.accepts(config.source) else {}
+    return files if files and all(file.is_file() for file in files.values()) else None
+
+
+def _of_table(config: DataConfig) -> dict[str, Path] | None:
+    part = table.opened(config, needs_label=False)
+    if part.roles.image is None:
+        return None
+    paths = TableImages.of(part.sheet, part.roles.image).paths
+    if paths is None:
+        return None
+    return {str(name): part.sheet.folder / str(path) for name, path in zip(row_ids(part, ""), paths, strict=True)}

@@ -1,0 +1,170 @@
+"""A scikit-learn classifier over all methods and networks, for labels that may be wrong."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from surelabel import api
+from surelabel.data.array_inputs import input_tensor
+from surelabel.errors import SurelabelError
+from surelabel.progress import Silent
+
+
+class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
+    """Train on labels that may be wrong, predict, and judge every label.
+
+    X is (N, D) numbers, as an array or a frame, or images as (N, H, W), (N, H, W, C) or (N, C, H, W); y is text or numbers.
+
+    Parameters:
+        method: name of the training method, as `surelabel methods` lists them.
+        method_options: its options; the rest have its defaults.
+        model: name of the network; auto chooses by the inputs.
+        model_options: its options.
+        epochs, batch_size, rate: epochs of the whole run, rows of a batch, highest learning rate.
+        random_state: a seed, a RandomState, or None for another result each time.
+        device, threads: auto, cpu, cuda or mps; CPU threads, None for PyTorch's choice.
+        verbose: whether to show progress on stderr.
+        out: a new run directory to keep, for report, review and export; None keeps none on disk.
+        settings: any other settings by dotted name, such as {"optimiser.clip": 5}; they go over the rest.
+
+    After `fit`, with rows in the order of X:
+        classes_: (K,) labels, sorted.
+        label_quality_: (N,) in [0, 1]; low is suspicious.
+        suggested_labels_: (N,) the labels that the run finds right.
+        audit_: the whole verdict, most suspicious first; its ids count the rows of X from 0.
+        model_: the trained model, held in memory.
+    """
+
+    def __init__(
+        self,
+        method: str = "car",
+        *,
+        method_options: Mapping[str, Any] | None = None,
+        model: str = "auto",
+        model_options: Mapping[str, Any] | None = None,
+        epochs: int = 100,
+        batch_size: int = 64,
+        rate: float = 0.05,
+        random_state: Any = 0,
+        device: str = "auto",
+        threads: int | None = None,
+        verbose: bool = False,
+        out: str | Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.method = method
+        self.method_options = method_options
+        self.model = model
+        self.model_options = model_options
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.rate = rate
+        self.random_state = random_state
+        self.device = device
+        self.threads = threads
+        self.verbose = verbose
+        self.out = out
+        self.settings = settings
+
+    def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
+        """Train on X and the given labels y; no weights of samples, because the methods weigh them themselves."""
+        if unsupported:
+            raise TypeError(
+                f"NoisyLabelClassifier.fit takes X and y only, got {', '.join(unsupported)}; "
+                "samples cannot be weighted from outside: which labels to believe is what the method finds out"
+            )
+        X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2)
+        check_classification_targets(y)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        data = {"x": X, "y": numbers, "class_names": _names(self.classes_)}
+        with self._folder() as folder, self._progress() as progress, _as_value_errors():
+            run = api.fit(data, folder, settings=self._settings(), progress=progress)
+            self.model_, self.audit_ = api.load(run, device=self._device(), trust=True), api.audit(run)
+            self._keep_verdict(run.samples())
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(N, K) probabilities, in the order of `classes_`."""
+        check_is_fitted(self)
+        X = validate_data(self, X, allow_nd=True, reset=False)
+        with _as_value_errors():
+            probability = self.model_.predict_proba(input_tensor(X, "X")).astype(np.float64)
+        return probability / probability.sum(1, keepdims=True)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """(N,) labels."""
+        best = self.predict_proba(X).argmax(1)
+        return self.classes_[best]
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "method.name": self.method,
+            "method.options": dict(self.method_options or {}),
+            "model.name": self.model,
+            "model.options": dict(self.model_options or {}),
+            "train.epochs": self.epochs,
+            "train.batch_size": self.batch_size,
+            "optimiser.rate": self.rate,
+            "train.seed": self._seed(),
+            "train.device": self.device,
+            "train.threads": self.threads,
+            **(self.settings or {}),
+        }
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31))
+
+    def _device(self) -> str:
+        """Where to predict: on the CPU unless another place was asked for by name."""
+        return "cpu" if self.device == "auto" else self.device
+
+    def _keep_verdict(self, samples: Any) -> None:
+        """The verdict by row; ids are row numbers, and held-out rows stand after the others in the file."""
+        order = np.argsort(samples["id"].to_numpy().astype(np.int64))
+        self.label_quality_ = samples["quality"].to_numpy()[order].astype(np.float64)
+        self.suggested_labels_ = self.classes_[samples["suggested"].to_numpy()[order]]
+
+    @contextlib.contextmanager
+    def _folder(self) -> Iterator[Path]:
+        """The run directory: the user's, or one that goes when it has been read."""
+        if self.out is not None:
+            yield Path(self.out)
+            return
+        with tempfile.TemporaryDirectory(prefix="surelabel-") as folder:
+            yield Path(folder) / "run"
+
+    @contextlib.contextmanager
+    def _progress(self) -> Iterator[Any]:
+        if not self.verbose:
+            yield Silent()
+            return
+        from surelabel import screen
+
+        with screen.progress(str(self.method)) as progress:
+            yield progress
+
+
+@contextlib.contextmanager
+def _as_value_errors() -> Iterator[None]:
+    """What is wrong with data or parameters, as scikit-learn's users expect it."""
+    try:
+        yield
+    except SurelabelError as error:
+        raise ValueError(str(error)) from error
+
+
+def _names(classes: np.ndarray) -> np.ndarray:
+    """Names of the classes for the audit: as they are written, or their numbers where that is not unique."""
+    names = np.array([str(label).strip() for label in classes.tolist()])
+    is_plain = len(np.unique(names)) == len(names) and bool((names != "").all())
+    return names if is_plain else np.arange(len(classes)).astype(np.str_)

@@ -1,0 +1,104 @@
+"""The files of an export, apart from images."""
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surelabel.exporting.choosing import Cleaned
+
+README = """Cleaned labels, written by surelabel. Rows are in the order of the run's labels.parquet in every file.
+
+cleaned.csv, cleaned.parquet  id, label (after cleaning), given (before), suggested, probability (of the suggestion), p_wrong, decided_by
+                              (model, person or nobody), decided_at, split, changed
+decisions.csv                 id, label, decided_at of the rows that persons have decided on
+labels.npy, given_labels.npy  class numbers after and before cleaning; class_names.json has the names in the order of the numbers
+keep_mask.npy                 False where the label is suspected to be wrong and no person has decided on it; goes with labels.npy
+label_issues.csv              cleanlab's columns: is_label_issue, label_quality, given_label, predicted_label
+pred_probs.npy                (N, K) probabilities of the trained network. It was trained on these rows: they are not out of sample.
+hf_labels.parquet             id, label and given as class labels of Hugging Face datasets
+images/CLASS/NAME             the image folder, where it was asked for; surelabel itself trains on copies, not on links
+export.json                   thresholds, counts, time, and a hash of every file; taking the export back needs it
+
+Train on the result:
+    surelabel fit DATA --labels cleaned.csv --trusted decisions.csv
+
+A column for a Hugging Face data set whose rows have an id:
+    from datasets import Dataset
+    cleaned = Dataset.from_parquet("hf_labels.parquet")
+    label = dict(zip(cleaned["id"], cleaned["label"]))
+    data = data.add_column("cleaned", [label[str(name)] for name in data["id"]]).cast_column("cleaned", cleaned.features["label"])
+"""
+
+
+def write_tables(folder: Path, cleaned: Cleaned, probability: np.ndarray) -> None:
+    """All of them, into a folder that exists."""
+    columns = cleaned.columns
+    _write_csv(folder / "cleaned.csv", tuple(columns), zip(*map(_cells, columns.values()), strict=True))
+    _write_cleaned_parquet(folder / "cleaned.parquet", cleaned)
+    _write_decisions(folder / "decisions.csv", cleaned)
+    _write_issues(folder / "label_issues.csv", cleaned)
+    _write_hugging_face(folder / "hf_labels.parquet", cleaned)
+    np.save(folder / "labels.npy", cleaned.numbers("label"))
+    np.save(folder / "given_labels.npy", cleaned.numbers("given"))
+    np.save(folder / "keep_mask.npy", cleaned.keep)
+    np.save(folder / "pred_probs.npy", probability)
+    names = json.dumps(list(cleaned.class_names), indent=2, ensure_ascii=False)
+    (folder / "class_names.json").write_text(names + "\n", encoding="utf-8")
+    (folder / "README.txt").write_text(README, encoding="utf-8")
+
+
+def _write_cleaned_parquet(path: Path, cleaned: Cleaned) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({name: pa.array(values.tolist()) for name, values in cleaned.columns.items()}), path)
+
+
+def _write_decisions(path: Path, cleaned: Cleaned) -> None:
+    by_person = np.flatnonzero(cleaned.columns["decided_by"] == "person")
+    chosen = [cleaned.columns[name][by_person] for name in ("id", "label", "decided_at")]
+    _write_csv(path, ("id", "label", "decided_at"), zip(*chosen, strict=True))
+
+
+def _write_issues(path: Path, cleaned: Cleaned) -> None:
+    """As `CleanLearning.get_label_issues` has them, with class names; the n-th line is the n-th row of labels.npy."""
+    columns = {
+        "is_label_issue": ~cleaned.keep,
+        "label_quality": cleaned.quality.astype(np.float64),
+        "given_label": cleaned.columns["given"],
+        "predicted_label": cleaned.columns["suggested"],
+    }
+    _write_csv(path, tuple(columns), zip(*map(_cells, columns.values()), strict=True))
+
+
+def _write_hugging_face(path: Path, cleaned: Cleaned) -> None:
+    """A table that `datasets` reads with the classes' names: it looks for them in the schema's metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    label = {"names": list(cleaned.class_names), "_type": "ClassLabel"}
+    features = {"id": {"dtype": "string", "_type": "Value"}, "label": label, "given": label}
+    table = pa.table(
+        {
+            "id": pa.array(cleaned.columns["id"].tolist(), pa.string()),
+            **{name: pa.array(cleaned.numbers(name), pa.int64()) for name in ("label", "given")},
+        }
+    )
+    described = json.dumps({"info": {"features": features}})
+    pq.write_table(table.replace_schema_metadata({"huggingface": described}), path)
+
+
+def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows(rows)
+
+
+def _cells(values: np.ndarray) -> list[Any]:
+    """Numbers with six digits, the rest as it is."""
+    return [f"{value:.6g}" for value in values] if values.dtype.kind == "f" else values.tolist()

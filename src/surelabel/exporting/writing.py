@@ -1,0 +1,118 @@
+"""Writing an export: to a folder beside, which takes its name when everything is in it."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+import surelabel
+from surelabel.errors import ConfigError, RunError
+from surelabel.exporting import manifest
+from surelabel.exporting.choosing import Cleaned, Decided, Rules, choose
+from surelabel.exporting.image_folder import check_images, write_images
+from surelabel.exporting.tables import write_tables
+from surelabel.runs import TEMPORARY, RunDir
+from surelabel.verdicts import Audit
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and where."""
+
+    folder: Path
+    cleaned: Cleaned
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """For a summary."""
+        return self.cleaned.counts()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know."""
+        return self.cleaned.warnings
+
+
+def export(
+    run: RunDir,
+    audit: Audit,
+    decisions: Mapping[str, Decided],
+    out: str | Path,
+    *,
+    rules: Rules | None = None,
+    images: str | None = None,
+    paths: Mapping[str, Path] | None = None,
+) -> Exported:
+    """Write the cleaned data of a finished run to the new folder `out`; an export that is there and unchanged is replaced.
+
+    `decisions` are those of the review's journal, by id. `images` is link or copy, and `paths` then has the file of each id.
+    The source data are only read.
+    """
+    folder, rules = Path(out), rules or Rules()
+    _check_place(folder, run)
+    cleaned = choose(run, audit, decisions, rules)
+    files = None if images is None else check_images(cleaned, images, paths)
+    fresh = folder.parent / f".{folder.name}.{os.getpid()}{TEMPORARY}"
+    try:
+        fresh.mkdir(parents=True)
+        write_tables(fresh, cleaned, _probability(run))
+        if images is not None and files is not None:
+            write_images(fresh, cleaned, images, files)
+        manifest.write_manifest(fresh, _facts(run, cleaned, rules, images))
+        _put_in_place(fresh, folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return Exported(folder, cleaned)
+
+
+def _check_place(folder: Path, run: RunDir) -> None:
+    source = Path(run.config().data.source)
+    if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
+        raise ConfigError(f"{folder}: lies in the data {source}, which an export never changes; choose another folder")
+    if not os.path.lexists(folder):
+        return
+    if not folder.is_dir() or (any(folder.iterdir()) and not manifest.is_export(folder)):
+        raise RunError(f"{folder}: is not an empty folder and not an export; choose another folder")
+    if manifest.is_export(folder):
+        known = manifest.read_manifest(folder)
+        own = [*manifest.changed(folder, known), *manifest.strange(folder, known)]
+        if own:
+            some = ", ".join(own[:5]) + (", ..." if len(own) > 5 else "")
+            raise RunError(
+                f"{folder}: holds {len(own)} file(s) that the export did not write so: {some}; move them away"
+            )
+
+
+def _put_in_place(fresh: Path, folder: Path) -> None:
+    """The new folder under its name; a crash never leaves half of one."""
+    if not manifest.is_export(folder):
+        fresh.replace(folder)
+        return
+    old = fresh.with_name(f"{fresh.name}.old")
+    folder.replace(old)
+    fresh.replace(folder)
+    shutil.rmtree(old)
+
+
+def _probability(run: RunDir) -> np.ndarray:
+    """(N, K) float32 in the order of the run's rows."""
+    rows = run.samples()["probability"].combine_chunks()
+    return rows.flatten().to_numpy().reshape(len(rows), -1).astype(np.float32)
+
+
+def _facts(run: RunDir, cleaned: Cleaned, rules: Rules, images: str | None) -> dict[str, object]:
+    return {
+        "surelabel": surelabel.__version__,
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "run": str(run.path.resolve()),
+        "fingerprint": run.data()["fingerprint"],
+        "method": run.config().method.name,
+        "rules": asdict(rules),
+        "images": images,
+        "counts": cleaned.counts(),
+        "warnings": list(cleaned.warnings),
+    }

@@ -1,0 +1,62 @@
+"""Wrong labels on purpose: drawn once, from the clean labels, as a vector with a record of what was done."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from surelabel.config import NoiseConfig
+from surelabel.errors import ConfigError
+from surelabel.noise.files import save, writable
+from surelabel.noise.instance import Inputs
+from surelabel.noise.kinds import KINDS, check_options, mode_of
+from surelabel.noise.manifest import Manifest, differences, ids_sha256, outcome, read_manifest, restated, verify
+from surelabel.noise.text import parsed
+from surelabel.noise.truth import truth_of
+
+__all__ = [
+    "Inputs",
+    "Manifest",
+    "differences",
+    "inject",
+    "parsed",
+    "read_manifest",
+    "restated",
+    "save",
+    "verify",
+    "writable",
+]
+
+
+def inject(
+    clean: np.ndarray,
+    class_names: Sequence[str],
+    config: NoiseConfig,
+    seed: int,
+    *,
+    ids: Sequence[str] | np.ndarray | None = None,
+    inputs: Inputs | None = None,
+) -> tuple[np.ndarray, Manifest]:
+    """Labels (N,) int64 with noise, and the record; `seed` is the run's, used where `config` has none.
+
+    `ids` (N,) name the rows, for the record and for labels from a file; `inputs` hands over the inputs at rising row numbers, for noise
+    that depends on them.
+    """
+    truth = truth_of(clean, class_names, ids, inputs)
+    check_options(config)
+    seed = seed if config.seed is None else config.seed
+    if seed < 0:
+        raise ConfigError(f"noise.seed: expected 0 or more, got {seed}")
+    drawn = KINDS[config.kind](truth, config, seed)
+    record = {
+        "kind": config.kind,
+        "convention": drawn.convention,
+        "mode": mode_of(config),
+        "seed": seed,
+        "nominal_rate": config.rate,
+        "expected_rate": drawn.expected_rate,
+        "class_names": truth.class_names,
+        "ids_sha256": None if truth.ids is None else ids_sha256(truth.ids),
+        **outcome(truth.clean, drawn.given, truth.num_classes),
+        **drawn.facts,
+    }
+    return drawn.given, Manifest.model_validate(record)

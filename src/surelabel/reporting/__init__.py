@@ -1,0 +1,6 @@
+"""The report: what one run or several say, as one HTML file that needs nothing else."""
+
+from surelabel.reporting.report import write_report
+from surelabel.reporting.scores import read_scores
+
+__all__ = ["read_scores", "write_report"]

@@ -1,0 +1,126 @@
+"""Scores of other tools beside ours: read from a CSV, matched by id or row number, compared as rankings."""
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from surelabel.errors import DataError
+from surelabel.reporting.chapter import Chapter
+
+ID_COLUMNS = ("id", "sample_id", "image_id", "index", "")
+"""Names under which ids are looked for, in this order; pandas leaves the name of its index blank."""
+SCORE_COLUMNS = ("label_quality", "label_score", "quality", "aum", "score", "p_wrong", "is_label_issue")
+"""Names under which scores are looked for, in this order."""
+HIGH_IS_SUSPICIOUS = frozenset({"p_wrong", "is_label_issue"})
+"""Columns that count the other way round than quality does."""
+WORDS = {"true": 1.0, "false": 0.0}
+FIRST = 100
+"""Suspects whose overlap is always given."""
+
+
+def read_scores(path: str | Path) -> dict[str, float]:
+    """Scores by id, low is suspicious: of cleanlab (label_quality, label_score, is_label_issue), AUM (sample_id, aum), or any id and score."""
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            return _read(csv.reader(file), path)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path}: not readable as CSV: {' '.join(str(error).split())}") from None
+
+
+def _read(rows: Iterator[list[str]], path: str | Path) -> dict[str, float]:
+    header = next(rows, None) or []
+    id_at, score_at = _column(header, ID_COLUMNS, "id", path), _column(header, SCORE_COLUMNS, "score", path)
+    sign = -1 if header[score_at].strip().lower() in HIGH_IS_SUSPICIOUS else 1
+    scores: dict[str, float] = {}
+    for number, row in enumerate(rows, 2):
+        if not row:
+            continue
+        if len(row) != len(header):
+            raise DataError(f"{path}: row {number} has {len(row)} cells; expected {len(header)} as in the first row")
+        if row[id_at] in scores:
+            raise DataError(f"{path}: row {number}: the id {row[id_at]!r} occurs twice; ids must be unique")
+        scores[row[id_at]] = sign * _score(row[score_at], f"{path}: row {number}, {header[score_at]}")
+    if not scores:
+        raise DataError(f"{path}: no rows; expected an id and a score in each")
+    return scores
+
+
+def _column(header: list[str], names: tuple[str, ...], what: str, path: str | Path) -> int:
+    found = [name.strip().lower() for name in header]
+    for name in names:
+        if name in found:
+            return found.index(name)
+    allowed = ", ".join(name for name in names if name)
+    raise DataError(f"{path}: no column of {what}s; expected one of {allowed}; there are {', '.join(header) or 'none'}")
+
+
+def _score(text: str, where: str) -> float:
+    try:
+        value = WORDS.get(text.strip().lower()) if text.strip().lower() in WORDS else float(text)
+    except ValueError:
+        value = None
+    if value is None or not math.isfinite(value):
+        raise DataError(f"{where}: {text!r} is not a score; expected a number, true or false")
+    return value
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How the ranking of another tool agrees with ours, on the rows that both know."""
+
+    num_rows: int
+    rank_correlation: float
+    overlaps: dict[int, float]
+    """Share of the first n suspects that both name, by n."""
+    auroc: tuple[float, float] | None
+    """Ours and theirs, where clean labels are known."""
+
+
+def compared(chapter: Chapter, scores: Mapping[str, float], name: str) -> Comparison:
+    """On the rows that the scores name."""
+    theirs = _aligned(chapter, scores)
+    known = np.isfinite(theirs)
+    if known.sum() < 2:
+        raise DataError(
+            f"{name}: its ids are neither ids nor row numbers of {chapter.run.path}; at least 2 rows must match"
+        )
+    # Rank instead of quality: it is what the report shows, and has no ties.
+    ours, theirs = chapter.columns["rank"][known].astype(np.float64), theirs[known]
+    sizes = sorted({min(FIRST, len(ours)), max(1, int(chapter.flagged[known].sum()))})
+    wrong = None if chapter.is_wrong is None else chapter.is_wrong[known]
+    overlaps = {size: _overlap(ours, theirs, size) for size in sizes}
+    return Comparison(len(ours), _rank_correlation(ours, theirs), overlaps, _aurocs(ours, theirs, wrong))
+
+
+def _aligned(chapter: Chapter, scores: Mapping[str, float]) -> np.ndarray:
+    """(N,) in the order of the audit, NaN where there is no score; row numbers count from 0 in the order of the data."""
+    ids = [str(id) for id in chapter.columns["id"]]
+    if not any(id in scores for id in ids):
+        row_of = {str(id): str(row) for row, id in enumerate(chapter.run.labels()["id"].to_pylist())}
+        ids = [row_of[id] for id in ids]
+    return np.array([scores.get(id, np.nan) for id in ids])
+
+
+def _overlap(ours: np.ndarray, theirs: np.ndarray, size: int) -> float:
+    first = [set(np.argsort(values, kind="stable")[:size].tolist()) for values in (ours, theirs)]
+    return len(first[0] & first[1]) / size
+
+
+def _rank_correlation(ours: np.ndarray, theirs: np.ndarray) -> float:
+    if np.ptp(theirs) == 0:
+        return 0.0  # a constant ranks nothing
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(ours, theirs).statistic)
+
+
+def _aurocs(ours: np.ndarray, theirs: np.ndarray, wrong: np.ndarray | None) -> tuple[float, float] | None:
+    if wrong is None or not 0 < wrong.sum() < len(wrong):
+        return None
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(wrong, -ours)), float(roc_auc_score(wrong, -theirs))

@@ -1,0 +1,238 @@
+"""The journal of decisions: RUN/decisions.jsonl, one JSON object a line, only ever appended to.
+
+    {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat", "action": "relabel", "label": "dog", "by": "ann"}
+
+A decision is on the disk (fsync) before anybody is told that it is saved. Every writer holds a lock on the file and first reads what others
+have appended, so several servers and tabs share one journal; whoever decides names the last entry about the row that they saw, and is
+refused if there is a later one. A line that a crash has cut short is no JSON: readers skip it, and the next writer ends it with a newline.
+"""
+
+import csv
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from surelabel.errors import RunError, SurelabelError
+
+FILE_NAME = "decisions.jsonl"
+ACTIONS = ("keep", "relabel", "skip", "undo")
+FINAL = ("keep", "relabel")
+"""Actions after which a label is known."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A line of the journal."""
+
+    sequence: int
+    """Counts the lines from 1, over all rows."""
+    time: str
+    """When, in UTC."""
+    id: str
+    given: str
+    action: str
+    """keep, relabel, skip or undo."""
+    label: str | None
+    """The row's label from here on: the given one for keep, None for skip, and for undo what held before."""
+    by: str
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody wants of a row."""
+
+    id: str
+    given: str
+    action: str
+    label: str | None = None
+    """The new label, for relabel."""
+    seen: int = 0
+    """The sequence of the last entry about this row that they saw; 0 is none."""
+
+
+@dataclass
+class Standing:
+    """How a row stands."""
+
+    last: int = 0
+    """The sequence of the last entry about it."""
+    history: list[Decision] = field(default_factory=list)
+    """The decisions that are not undone; the last one holds."""
+
+    @property
+    def decision(self) -> Decision | None:
+        """What holds now."""
+        return self.history[-1] if self.history else None
+
+    def take(self, entry: Decision) -> None:
+        """Follow one more line."""
+        self.last = entry.sequence
+        if entry.action == "undo":
+            del self.history[-1:]
+        else:
+            self.history.append(entry)
+
+
+Book = dict[str, Standing]
+"""By id, for the rows that the journal speaks of."""
+
+
+class Conflict(SurelabelError):
+    """Somebody else has decided on the same row meanwhile; nothing was written."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        super().__init__(f"decided meanwhile by somebody else: {', '.join(map(repr, ids))}; look again")
+        self.ids = tuple(ids)
+
+
+class Journal:
+    """Decisions on the labels of one run, shared by all who have it open."""
+
+    def __init__(self, path: str | Path, by: str = "person", sync: Callable[[int], None] = os.fsync) -> None:
+        self.path, self.by, self._sync = Path(path), by, sync
+        self._mutex = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._book: Book = {}
+        self._sequence = self._line = self._offset = self._inode = 0
+
+    def decisions(self) -> dict[str, Decision]:
+        """What holds now, by id, in the order of deciding: keep, relabel and skip."""
+        held = [standing.history[-1] for standing in self.book().values() if standing.history]
+        return {decision.id: decision for decision in sorted(held, key=lambda decision: decision.sequence)}
+
+    def book(self) -> Book:
+        """How every row stands that the journal speaks of."""
+        with self._mutex:
+            if self.path.exists():
+                with self._locked(os.O_RDONLY, fcntl.LOCK_SH) as file:
+                    self._catch_up(file)
+            else:
+                self._forget()
+            return {id: Standing(standing.last, list(standing.history)) for id, standing in self._book.items()}
+
+    def append(self, wishes: Sequence[Wish]) -> list[Decision]:
+        """Write all of these, or nothing: Conflict where a row was decided on since it was seen."""
+        with self._mutex, self._locked(os.O_RDWR | os.O_APPEND | os.O_CREAT, fcntl.LOCK_EX) as file:
+            self._catch_up(file)
+            self._check(wishes)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            entries = [self._entry(wish, number, now) for number, wish in enumerate(wishes, self._sequence + 1)]
+            self._write(file, "".join(json.dumps(asdict(entry)) + "\n" for entry in entries).encode())
+            self._catch_up(file)
+        return entries
+
+    def to_csv(self, path: str | Path) -> int:
+        """Write id, label and decided_at of kept and relabelled rows, as `fit --trusted` reads them; gives their number."""
+        held = [decision for decision in self.decisions().values() if decision.action in FINAL]
+        with Path(path).open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(("id", "label", "decided_at"))
+            writer.writerows((decision.id, decision.label, decision.time) for decision in held)
+        return len(held)
+
+    @contextmanager
+    def _locked(self, flags: int, kind: int) -> Iterator[int]:
+        # A run directory may come from anywhere: a link in it must not lead the writer to another file.
+        file = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(file, kind)
+            yield file
+        finally:
+            os.close(file)
+
+    def _check(self, wishes: Sequence[Wish]) -> None:
+        standings = {wish.id: self._book.get(wish.id, Standing()) for wish in wishes}
+        if len(standings) < len(wishes):
+            raise RunError("the same row was given twice; expected one decision for each")
+        stale = [wish.id for wish in wishes if wish.seen != standings[wish.id].last]
+        if stale:
+            raise Conflict(stale)
+        for wish in wishes:
+            if wish.action not in ACTIONS:
+                raise RunError(f"{wish.action!r} is no decision; possible are {', '.join(ACTIONS)}")
+            if wish.action == "undo" and not standings[wish.id].history:
+                raise RunError(f"there is no decision on {wish.id!r} to undo")
+
+    def _entry(self, wish: Wish, sequence: int, now: str) -> Decision:
+        label = {"keep": wish.given, "relabel": wish.label}.get(wish.action)
+        if wish.action == "undo":
+            before = self._book[wish.id].history[-2:-1]
+            label = before[0].label if before else None
+        return Decision(sequence, now, wish.id, wish.given, wish.action, label, self.by)
+
+    def _write(self, file: int, content: bytes) -> None:
+        """Append and sync; what could not be written whole is taken back, so that nobody reads half of it."""
+        size = os.fstat(file).st_size
+        if size and os.pread(file, 1, size - 1) != b"\n":
+            content = b"\n" + content  # ends the line that a crash has cut short
+        try:
+            while content:
+                content = content[os.write(file, content) :]
+            self._sync(file)
+        except BaseException:
+            os.ftruncate(file, size)
+            raise
+        if not size:
+            self._sync_folder()
+
+    def _sync_folder(self) -> None:
+        """A new file's name is on the disk only when its folder is."""
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            self._sync(folder)
+        finally:
+            os.close(folder)
+
+    def _catch_up(self, file: int) -> None:
+        """Follow the lines that were appended since the last look."""
+        status = os.fstat(file)
+        if status.st_ino != self._inode or status.st_size < self._offset:
+            self._forget()  # the file is another one
+            self._inode = status.st_ino
+        content = _read(file, self._offset, status.st_size - self._offset)
+        *lines, tail = content.split(b"\n")
+        for line in lines:
+            self._follow(line)
+            self._offset += len(line) + 1
+            self._line += 1
+        if self._follow(tail):  # whole but for its newline, which the next writer adds
+            self._offset += len(tail)
+
+    def _follow(self, line: bytes) -> bool:
+        """Take a line into the book; one that is not JSON was cut short and was never confirmed to anybody."""
+        try:
+            content = json.loads(line)
+        except ValueError:
+            return False
+        entry = self._checked(content)
+        self._sequence = max(self._sequence, entry.sequence)
+        self._book.setdefault(entry.id, Standing()).take(entry)
+        return True
+
+    def _checked(self, content: Any) -> Decision:
+        kinds = {"sequence": int, "time": str, "id": str, "given": str, "action": str, "by": str}
+        whole = isinstance(content, dict) and all(isinstance(content.get(name), kind) for name, kind in kinds.items())
+        known = whole and content["action"] in ACTIONS
+        if not known or not isinstance(content.get("label"), str if content["action"] in FINAL else str | None):
+            raise RunError(
+                f"{self.path}: line {self._line + 1} is not a decision; expected {', '.join(kinds)} and label"
+            )
+        return Decision(**{name: content[name] for name in kinds}, label=content.get("label"))
+
+
+def _read(file: int, offset: int, size: int) -> bytes:
+    """`size` bytes from `offset`, or those there are."""
+    parts = []
+    while size > 0 and (part := os.pread(file, size, offset)):
+        parts.append(part)
+        offset, size = offset + len(part), size - len(part)
+    return b"".join(parts)

@@ -1,0 +1,54 @@
+// The server's addresses. Every answer is data: whoever shows it uses textContent.
+
+let key = "";
+
+export class Refused extends Error {
+  constructor(status, message, rows) {
+    super(message);
+    this.status = status;
+    this.rows = rows || [];
+  }
+}
+
+async function answer(response) {
+  const isJson = (response.headers.get("content-type") || "").startsWith("application/json");
+  const content = isJson ? await response.json() : await response.text();
+  if (response.ok) return content;
+  const text = isJson ? content.error || "The server did not understand the page." : content;
+  throw new Refused(response.status, text, content.rows);
+}
+
+async function sent(address, options) {
+  let response;
+  try {
+    response = await fetch(address, { credentials: "same-origin", cache: "no-store", ...options });
+  } catch {
+    throw new Refused(0, "The server does not answer. Start it again with `surelabel review`, and open the address that it prints.");
+  }
+  return answer(response);
+}
+
+function query(filter, more = {}) {
+  const parts = Object.entries({ ...filter, ...more }).filter(([, value]) => value !== null && value !== "");
+  return new URLSearchParams(parts).toString();
+}
+
+const post = (address, body) =>
+  sent(address, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-surelabel-key": key },
+    body: JSON.stringify(body),
+  });
+
+export async function getRun() {
+  const run = await sent("/api/run");
+  key = run.key;
+  return run;
+}
+
+export const getRows = (filter, after) => sent(`/api/rows?${query(filter, { after })}`);
+export const getProgress = (filter) => sent(`/api/progress?${query(filter)}`);
+export const getValues = (row) => sent(`/api/values/${encodeURIComponent(row.split)}/${row.position}`);
+export const imageAddress = (row) => `/image/${encodeURIComponent(row.split)}/${row.position}`;
+export const postDecisions = (decisions) => post("/api/decisions", { decisions });
+export const postExport = () => post("/api/export", {});

@@ -1,0 +1,74 @@
+// What is shown: by class, by pair, by probability, by state.
+
+import { $, element, name, percent } from "./dom.js";
+
+export const EVERYTHING = { given: null, suggested: null, low: 0.5, high: 1, state: "open" };
+
+let filter = { ...EVERYTHING };
+let changed = () => {};
+
+function fill(select, classes, counts, value, any) {
+  const options = [element("option", { value: "", text: any })];
+  classes.forEach((one, place) => {
+    const option = element("option", { value: String(place), text: `${one} (${counts[one] || 0})` });
+    option.selected = one === value;
+    options.push(option);
+  });
+  select.replaceChildren(...options);
+}
+
+function pairButton([given, suggested, count]) {
+  const isOn = filter.given === given && filter.suggested === suggested;
+  const made = element("button", { type: "button", "aria-pressed": String(isOn) });
+  made.append(name(given, "given"), " → ", name(suggested, "suggested"), element("small", { text: ` ${count}` }));
+  made.addEventListener("click", () => set(isOn ? { given: null, suggested: null } : { given, suggested }));
+  return made;
+}
+
+function set(change) {
+  filter = { ...filter, ...change };
+  changed(filter);
+}
+
+function text() {
+  const parts = [];
+  if (filter.given !== null) parts.push(`given ${filter.given}`);
+  if (filter.suggested !== null) parts.push(`suggested ${filter.suggested}`);
+  parts.push(filter.high < 1 ? `${percent(filter.low)} to ${percent(filter.high)}` : `from ${percent(filter.low)}`);
+  parts.push({ open: "not decided", decided: "decided", skipped: "skipped", all: "all" }[filter.state]);
+  return parts.join(" · ");
+}
+
+export function drawFilters(menus, classes) {
+  if (menus) {
+    fill($("filter-given"), classes, menus.given, filter.given, "any class");
+    fill($("filter-suggested"), classes, menus.suggested, filter.suggested, "any class");
+    $("pairs").replaceChildren(...menus.pairs.map(pairButton));
+  }
+  $("filter-state").value = filter.state;
+  $("filter-low").value = filter.low;
+  $("filter-high").value = filter.high;
+  $("filter-text").textContent = text();
+}
+
+export function startFilters(classes, initial, onChange) {
+  filter = { ...EVERYTHING, ...initial };
+  for (const which of ["given", "suggested"]) if (!classes.includes(filter[which])) filter[which] = null;
+  changed = onChange;
+  const byPlace = (value) => (value === "" ? null : classes[Number(value)]);
+  $("filter-given").addEventListener("change", (event) => set({ given: byPlace(event.target.value) }));
+  $("filter-suggested").addEventListener("change", (event) => set({ suggested: byPlace(event.target.value) }));
+  $("filter-state").addEventListener("change", (event) => set({ state: event.target.value }));
+  for (const bound of ["low", "high"]) {
+    $(`filter-${bound}`).addEventListener("change", (event) => {
+      const value = Number(event.target.value);
+      set({ [bound]: event.target.value !== "" && value >= 0 && value <= 1 ? value : EVERYTHING[bound] });
+    });
+  }
+  $("filter-reset").addEventListener("click", () => set(EVERYTHING));
+  $("filter-form").addEventListener("submit", (event) => event.preventDefault());
+  return filter;
+}
+
+export const showAll = () => set({ ...EVERYTHING, low: 0 });
+export const showSkipped = () => set({ ...EVERYTHING, low: 0, state: "skipped" });

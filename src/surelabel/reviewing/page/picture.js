@@ -1,0 +1,56 @@
+// A row's image, or its values where it has none.
+
+import { getValues, imageAddress } from "./api.js";
+import { element, name, number } from "./dom.js";
+
+const SMALL = 128;
+
+export function image(row, eager = true) {
+  const made = element("img", { alt: `Sample ${row.id}`, loading: eager ? "eager" : "lazy", draggable: "false" });
+  made.addEventListener("load", () => made.classList.toggle("small", made.naturalWidth < SMALL));
+  made.addEventListener("error", () => made.replaceWith(element("p", { text: "This image cannot be read.", className: "unreadable" })));
+  made.src = imageAddress(row);
+  return made;
+}
+
+function nearer(pull, row) {
+  if (row.given === row.suggested || Math.abs(pull) < 0.25) return element("td", { className: "pull", text: "–" });
+  const side = pull > 0 ? "suggested" : "given";
+  const bar = element("i");
+  bar.style.width = `${Math.min(100, 20 * Math.abs(pull))}%`;
+  return element("td", { className: `pull ${side}` }, bar, side);
+}
+
+const numberCell = (value, className) => element("td", { text: number(value), className: `number ${className || ""}` });
+
+export function valueTable(row, values) {
+  const same = row.given === row.suggested;
+  const head = element("tr", {}, element("th", { text: "feature", scope: "col" }), element("th", { text: "this row", scope: "col" }));
+  head.append(element("th", { text: "given mean", scope: "col", className: "given" }));
+  if (!same) head.append(element("th", { text: "suggested mean", scope: "col", className: "suggested" }));
+  head.append(element("th", { text: "nearer to", scope: "col" }));
+  const lines = values.map((one) => {
+    const line = element("tr", {}, element("th", { scope: "row" }, name(one.name)), numberCell(one.value, "own"), numberCell(one.given_mean));
+    if (!same) line.append(numberCell(one.suggested_mean));
+    line.append(nearer(one.pull, row));
+    return line;
+  });
+  return element("table", { className: "values" }, element("thead", {}, head), element("tbody", {}, ...lines));
+}
+
+/** Fill a place with the large picture of a row; a slower answer for an older row is dropped. */
+export async function showLarge(place, row, isImage) {
+  place.dataset.id = row.id;
+  if (isImage) {
+    place.replaceChildren(image(row));
+    return;
+  }
+  const values = await getValues(row);
+  if (place.dataset.id === row.id) place.replaceChildren(element("div", { className: "scroll", tabindex: "0" }, valueTable(row, values)));
+}
+
+export function preview(row, isImage) {
+  if (isImage) return image(row, false);
+  const lines = row.preview.map((one) => element("div", {}, element("dt", {}, name(one.name)), element("dd", { text: number(one.value) })));
+  return element("dl", { className: "preview" }, ...lines);
+}

@@ -1,0 +1,81 @@
+// The view of one suspect.
+
+import { $, element, name, number, percent, share } from "./dom.js";
+import { shortcuts } from "./keys.js";
+import { showLarge } from "./picture.js";
+
+const WORDS = {
+  prediction: "the network says now",
+  given_probability: "its probability of the given label",
+  target: "training aimed at",
+  tau: "confidence (tau)",
+  mean_margin: "mean margin in training",
+  first_learned: "first learned in epoch",
+  forgotten: "times forgotten",
+  quality: "quality",
+  verdict: "judged by",
+};
+const SHARES = ["given_probability", "tau"];
+const NUM_BARS = 5;
+
+export function stateText(decision) {
+  const time = new Date(decision.time).toLocaleString();
+  const what = { keep: "Kept as ", relabel: "Relabelled ", skip: "Skipped" }[decision.action];
+  return [what, decision.label === null ? "" : name(decision.label), " by ", name(decision.by), ` · ${time}`];
+}
+
+function drawState(row) {
+  const place = $("state");
+  place.hidden = row.decision === null;
+  place.className = `state ${row.decision?.action || ""}`;
+  place.replaceChildren(...(row.decision ? stateText(row.decision) : []));
+}
+
+function drawNetwork(row) {
+  const bars = row.candidates.slice(0, NUM_BARS).map(([one, probability]) => {
+    const kind = one === row.given ? "given" : one === row.suggested ? "suggested" : "";
+    const bar = element("i");
+    share(bar, probability);
+    return element("div", { className: kind }, name(one), element("span", {}, bar), element("b", { text: percent(probability) }));
+  });
+  $("network").replaceChildren(...(bars.length ? [element("h3", { text: "The network's classes" }), ...bars] : []));
+}
+
+function drawEvidence(row) {
+  const known = Object.entries(row.evidence).filter(([, value]) => value !== null);
+  const order = Object.keys(WORDS);
+  const place = (key) => (order.includes(key) ? order.indexOf(key) : order.length);
+  known.sort(([a], [b]) => place(a) - place(b));
+  const lines = known.map(([key, value]) => {
+    const shown = SHARES.includes(key) ? percent(value) : key === "first_learned" && value === 0 ? "never" : number(value);
+    return element("div", {}, element("dt", { text: WORDS[key] || key.replaceAll("_", " ") }), element("dd", {}, name(shown)));
+  });
+  $("evidence").replaceChildren(...lines);
+}
+
+function drawClasses(row, classes, onClass) {
+  const made = shortcuts(classes, row).map(([key, one]) => {
+    const kind = one === row.given ? "given" : one === row.suggested ? "suggested" : "";
+    const button = element("button", { type: "button", className: kind });
+    button.append(...(key === one ? [] : [element("kbd", { text: key })]), name(one));
+    button.addEventListener("click", () => onClass(one));
+    return button;
+  });
+  $("classes").replaceChildren(...made);
+}
+
+export function drawSingle(row, run, where, onClass) {
+  if ($("picture").dataset.id !== row.id) showLarge($("picture"), row, run.is_image);
+  $("single").classList.toggle("with-values", !run.is_image);
+  $("where").textContent = where;
+  $("id").textContent = row.id;
+  $("given").textContent = row.given;
+  $("suggested").textContent = row.suggested === row.given ? "the same" : row.suggested;
+  $("suggested-p").textContent = row.suggested_probability === null ? "" : ` ${percent(row.suggested_probability)}`;
+  $("p-wrong").textContent = percent(row.p_wrong);
+  share($("p-bar"), row.p_wrong);
+  drawState(row);
+  drawNetwork(row);
+  drawEvidence(row);
+  drawClasses(row, run.classes, onClass);
+}

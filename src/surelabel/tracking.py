@@ -1,0 +1,158 @@
+"""Metrics to TensorBoard or Weights & Biases, beside the run's own metrics.jsonl, as a progress that passes everything on.
+
+    with tracked(["tensorboard"], "runs/mine", config, progress) as progress:
+        api.fit(config, "runs/mine", progress=progress)
+
+Both packages are optional. What was logged before a run was stopped is gone on with when it is resumed.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+from surelabel.config import RunConfig
+from surelabel.errors import ConfigError
+from surelabel.processes import is_further_process
+from surelabel.runs import RunDir
+
+
+class Tracker(Protocol):
+    """Where metrics go."""
+
+    def begin(self, run: RunDir, config: RunConfig, done: int) -> None:
+        """Training starts, or goes on after `done` epochs; the run directory exists."""
+
+    def epoch(self, number: int, values: Mapping[str, float]) -> None:
+        """The metrics of an epoch, by names such as tests/test/top1."""
+
+    def end(self) -> None:
+        """Nothing comes after this."""
+
+
+class TensorBoard:
+    """RUN/tensorboard, for `tensorboard --logdir`."""
+
+    package = "tensorboard"
+
+    def begin(self, run: RunDir, config: RunConfig, done: int) -> None:
+        """Open the files; what a stopped run logged after its saved state is hidden."""
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(run.path / "tensorboard"), purge_step=done + 1 if done else None)
+        if not done:
+            self.writer.add_text("config", f"```\n{config.model_dump_json(indent=2)}\n```")
+
+    def epoch(self, number: int, values: Mapping[str, float]) -> None:
+        """A point of each curve."""
+        for name, value in values.items():
+            self.writer.add_scalar(name, value, number)
+
+    def end(self) -> None:
+        """Write what is left."""
+        if hasattr(self, "writer"):
+            self.writer.close()
+
+
+class WeightsAndBiases:
+    """A run of the project that $WANDB_PROJECT names, else surelabel; RUN/wandb.json keeps its id for resuming."""
+
+    package = "wandb"
+
+    def begin(self, run: RunDir, config: RunConfig, done: int) -> None:
+        """Begin, or go on with the run that was begun before."""
+        import wandb
+
+        file = run.path / "wandb.json"
+        known = json.loads(file.read_text(encoding="utf-8"))["id"] if done and file.is_file() else None
+        self.run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", "surelabel"),
+            name=run.path.name,
+            config=config.model_dump(mode="json"),
+            dir=str(run.path),
+            id=known,
+            resume="allow",
+        )
+        run.write_json("wandb.json", {"id": self.run.id})
+
+    def epoch(self, number: int, values: Mapping[str, float]) -> None:
+        """A point of each curve."""
+        self.run.log(dict(values), step=number)
+
+    def end(self) -> None:
+        """Send what is left."""
+        if hasattr(self, "run"):
+            self.run.finish()
+
+
+TRACKERS: dict[str, type[TensorBoard] | type[WeightsAndBiases]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WeightsAndBiases,
+}
+"""By the name that --log takes."""
+
+
+class Tracked:
+    """A progress that tells trackers of every epoch, and passes all on to another progress."""
+
+    def __init__(self, progress: Any, trackers: Sequence[Tracker], run: RunDir, config: RunConfig) -> None:
+        self.progress, self.trackers, self.run, self.config = progress, trackers, run, config
+
+    def begin(self, num_epochs: int, done: int) -> None:
+        """Training starts, or goes on."""
+        for tracker in self.trackers:
+            tracker.begin(self.run, self.config, done)
+        self.progress.begin(num_epochs, done)
+
+    def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+        """Only passed on: curves have a point for each epoch."""
+        self.progress.step(epoch, batch, num_batches, loss)
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        """All numbers of the epoch."""
+        values = flat(row)
+        for tracker in self.trackers:
+            tracker.epoch(int(row["epoch"]), values)
+        self.progress.epoch(row)
+
+    def warn(self, text: str) -> None:
+        """Only passed on."""
+        self.progress.warn(text)
+
+
+@contextlib.contextmanager
+def tracked(names: Sequence[str], out: str | Path, config: RunConfig, progress: Any) -> Iterator[Any]:
+    """A progress for a run at `out` that also logs; one of several processes does, the first."""
+    trackers = [_made(name) for name in dict.fromkeys(names)]
+    if not trackers or is_further_process():
+        yield progress
+        return
+    try:
+        yield Tracked(progress, trackers, RunDir(out), config)
+    finally:
+        for tracker in trackers:
+            tracker.end()
+
+
+def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+    """Every number in nested mappings by its path; lists and text are left to metrics.jsonl."""
+    found: dict[str, float] = {}
+    for name, value in row.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{prefix}{name}/")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[prefix + name] = float(value)
+    return found
+
+
+def _made(name: str) -> Tracker:
+    """The tracker, or an error before training starts."""
+    if name not in TRACKERS:
+        raise ConfigError(f"--log {name}: there is no such log; there are {', '.join(TRACKERS)}")
+    kind = TRACKERS[name]
+    if find_spec(kind.package) is None:
+        raise ConfigError(f"--log {name}: needs the package {kind.package}: pip install 'surelabel[{name}]'")
+    return kind()

@@ -1,0 +1,109 @@
+"""The model of a finished run: everything that predicting needs, in memory."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surelabel import build, features
+from surelabel.config import RunConfig
+from surelabel.data.inputs import Inputs, Lazy
+from surelabel.errors import RunError
+from surelabel.models import Extractor
+from surelabel.runs import RunDir
+
+
+class TrainedModel:
+    """A finished run's model: raw inputs in, probabilities and confidences out. A pickle of it holds its weights, and no path."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        class_names: tuple[str, ...],
+        input_shape: tuple[int, ...],
+        given: Tensor,
+        weights: dict[str, Tensor],
+        extractor: Extractor | None = None,
+        device: str = "cpu",
+    ) -> None:
+        """`given` (N,) are the labels of the training rows, for methods whose buffers are as long as these."""
+        self.config, self.class_names, self.input_shape = config, class_names, input_shape
+        self.device = torch.device(device)
+        self.extractor = None if extractor is None else extractor.to(self.device).eval()
+        shape = input_shape if extractor is None else (extractor.num_features,)
+        scale_shape = (shape[0], *[1] * (len(shape) - 1))
+        scale = torch.zeros(scale_shape), torch.ones(scale_shape)
+        task = build.task(build.untrained(config), given, len(class_names), shape, config.train.seed, scale)
+        self.method = build.method(config, task)
+        missing, unexpected = self.method.load_state_dict(weights, strict=False)
+        wrong = [name for name in missing if not name.endswith(".rows")] + list(unexpected)
+        if wrong:
+            raise RunError(f"the weights do not fit the run's configuration ({wrong[0]})")
+        self._names = tuple(weights)
+        self.method.to(self.device).eval()
+
+    @classmethod
+    def read(cls, run_dir: RunDir, device: str = "cpu") -> "TrainedModel":
+        """The model in a run directory."""
+        from safetensors.torch import load_file
+
+        data, config = run_dir.data(), run_dir.config()
+        run_dir.require_done()
+        given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
+        extractor = features.load(run_dir) if config.model.cache_features else None
+        parts = config, tuple(data["class_names"]), tuple(data["input_shape"]), given
+        try:
+            return cls(*parts, load_file(run_dir.weights_file), extractor, device)
+        except RunError as error:
+            raise RunError(f"{run_dir.weights_file}: {error}") from None
+
+    def weights(self) -> dict[str, Tensor]:
+        """What the run saved: the method's state without its per-sample tables."""
+        state = self.method.state_dict()
+        return {name: state[name].cpu() for name in self._names}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Built anew from its parts: a module would take its per-sample tables along."""
+        extractor = None if self.extractor is None else copy.deepcopy(self.extractor).cpu()
+        parts = self.config, self.class_names, self.input_shape, self.method.given.cpu(), self.weights(), extractor
+        return type(self), parts
+
+    @torch.no_grad()
+    def predict_proba(self, x: Any, batch_size: int = 512) -> np.ndarray:
+        """(N, K) class probabilities of raw inputs (N, *input_shape)."""
+        return self._sweep(self.method.predict, x, batch_size)
+
+    def predict(self, x: Any, batch_size: int = 512) -> np.ndarray:
+        """(N,) class names."""
+        return np.array(self.class_names)[self.predict_proba(x, batch_size).argmax(1)]
+
+    @torch.no_grad()
+    def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
+        """(N,) tau of raw inputs; None for methods that have none."""
+        inputs = self._checked(x)
+        if self.method.confidence(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
+            return None
+        return self._sweep(self.method.confidence, inputs, batch_size)
+
+    def seen(self, raw: Tensor) -> Tensor:
+        """What the method was trained on: raw inputs, or the features that a frozen backbone makes of them."""
+        raw = raw.to(self.device)
+        return raw if self.extractor is None else self.extractor(raw)
+
+    def _checked(self, x: Any) -> Inputs:
+        inputs = x if isinstance(x, Lazy) else torch.as_tensor(x)
+        if tuple(inputs.shape[1:]) != self.input_shape:
+            raise ValueError(
+                f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}"
+            )
+        return inputs
+
+    def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:
+        inputs = self._checked(x)
+        # By positions, because inputs may be larger than memory.
+        rows = torch.arange(len(inputs)).split(batch_size)
+        parts = [function(self.seen(inputs[part])).float().cpu() for part in rows]
+        return torch.cat(parts).numpy() if len(inputs) else np.empty((0, len(self.class_names)), dtype=np.float32)

@@ -1,0 +1,106 @@
+"""Networks that start from the weights of a finished run, such as the one whose labels were cleaned since.
+
+A network takes the weights of the one with its name, else of `network`, or of the first there is; averages and other copies of a network
+take what it takes. The classifier is reused only for the same list of classes, and the indicator where both have one. Stages that begin
+anew with other weights draw them from the seed, as always. Nothing of the run is executed: only its JSON and safetensors are read.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from surelabel.config import RunConfig
+from surelabel.core.method import Method
+from surelabel.errors import ConfigError
+from surelabel.runs import RunDir
+
+_BODY = ".backbone."
+_USUAL = "network"
+
+
+@dataclass(frozen=True)
+class WarmStart:
+    """Weights of a finished run that fit the networks of a new one."""
+
+    path: str
+    weights: dict[str, Tensor]
+    same_classes: bool
+
+    @torch.no_grad()
+    def apply(self, method: Method) -> list[str]:
+        """Put the weights into the method's networks; gives what the user should know."""
+        own = method.state_dict()
+        sources, fresh = self._sources(method, own), set()
+        for name, value in own.items():
+            prefix = next((p for p in sources if name.startswith(f"{p}.")), None)
+            if prefix is None or name.endswith(".rows"):
+                continue
+            part = name.removeprefix(f"{prefix}.")
+            found = self.weights.get(f"{sources[prefix]}.{part}")
+            if self._fits(part, found, value):
+                value.copy_(found)  # state_dict shares its memory with the method
+            else:
+                fresh.add(part.partition(".")[0])
+        return [f"{self.path}: not reused: {', '.join(sorted(fresh))}"] if fresh else []
+
+    def _sources(self, method: Method, own: dict[str, Tensor]) -> dict[str, str]:
+        """For each network of the method, by the prefix of its names, the network of the run."""
+        there, networks = prefixes(self.weights), set(method.networks())
+        usual = _USUAL if _USUAL in there else there[0]
+        here = prefixes(own)
+        by_name = {prefix: prefix if prefix in there else usual for prefix in here if prefix in networks}
+        copies = {prefix: _copied(prefix, by_name, own) for prefix in here if prefix not in networks}
+        return by_name | {prefix: by_name.get(source or "", usual) for prefix, source in copies.items()}
+
+    def _fits(self, part: str, found: Tensor | None, value: Tensor) -> bool:
+        if found is not None and found.shape == value.shape:
+            return self.same_classes or not part.startswith("classifier.")
+        if part.startswith(("classifier.", "indicator.")):
+            return False
+        kind = "there is no such part" if found is None else f"it is {tuple(found.shape)} there"
+        raise ConfigError(
+            f"train.warm_start: {self.path}: its network is another: {part} is {tuple(value.shape)} here and {kind}; "
+            "choose the same model and options"
+        )
+
+
+def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int, ...]) -> WarmStart | None:
+    """What `train.warm_start` names, checked as far as that goes without networks."""
+    from safetensors.torch import load_file
+
+    if config.train.warm_start is None:
+        return None
+    run = RunDir.open(Path(config.train.warm_start))
+    run.require_done()
+    data, before = run.data(), run.config()
+    _refuse_other(run.path, "inputs have the shape", tuple(data["input_shape"]), tuple(input_shape))
+    if config.model.cache_features or before.model.cache_features:
+        _refuse_other(run.path, "features come from", before.model.model_dump(), config.model.model_dump())
+    weights = load_file(run.weights_file)
+    if not prefixes(weights):
+        raise ConfigError(f"train.warm_start: {run.path}: holds no network to start from")
+    return WarmStart(str(run.path), weights, tuple(data["class_names"]) == tuple(class_names))
+
+
+def prefixes(state: dict[str, Tensor]) -> list[str]:
+    """What the names of each network's weights begin with, sorted."""
+    return sorted({name.partition(_BODY)[0] for name in state if _BODY in name})
+
+
+def _copied(copy: str, networks: dict[str, str], own: dict[str, Tensor]) -> str | None:
+    """The network that a copy was made of: the one with equal weights."""
+    values = {name.removeprefix(copy): value for name, value in own.items() if name.startswith(f"{copy}{_BODY}")}
+    for network in networks:
+        if all(torch.equal(own[network + name], value) for name, value in values.items() if network + name in own):
+            return network
+    return None
+
+
+def _refuse_other(path: Path, what: str, there: Any, here: Any) -> None:
+    if there != here:
+        raise ConfigError(
+            f"train.warm_start: {path}: its {what} {there}, and those of this run {here}; they must agree"
+        )

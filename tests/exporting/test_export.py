@@ -1,0 +1,253 @@
+"""Exports: files that other tools read, images by link or copy, and taking all of it back."""
+
+import csv
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from surelabel import api
+from surelabel.errors import ConfigError, DataError, RunError
+from surelabel.exporting import export, undo
+from surelabel.exporting.image_folder import safe_name
+
+
+def read(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def contents(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+class TestTables:
+    @pytest.fixture(scope="class")
+    def out(self, run, verdict, said, tmp_path_factory):
+        ids = run.labels()["id"].to_pylist()
+        decisions = {ids[0]: said("relabel", "2"), ids[1]: said("keep", "1"), ids[2]: said("skip", None)}
+        folder = tmp_path_factory.mktemp("tables") / "new" / "out"
+        export(run, verdict, decisions, folder)
+        return folder
+
+    def test_rows_are_those_of_the_run_with_where_each_label_comes_from(self, out, run):
+        rows, table = read(out / "cleaned.csv"), run.labels()
+        assert [row["id"] for row in rows] == table["id"].to_pylist()
+        assert [row["split"] for row in rows] == table["split"].to_pylist()
+        assert rows[0]["label"] == "2"
+        assert (rows[0]["decided_by"], rows[0]["decided_at"][:4]) == ("person", "2026")
+        assert {row["decided_by"] for row in rows} == {"model", "person", "nobody"}
+        assert all((row["label"] != row["given"]) == (row["changed"] == "True") for row in rows)
+
+    def test_parquet_holds_the_same(self, out):
+        table = pq.read_table(out / "cleaned.parquet")
+        assert table["label"].to_pylist() == [row["label"] for row in read(out / "cleaned.csv")]
+        assert table["changed"].to_pylist()[0] in (True, False)
+
+    def test_arrays_agree_with_the_table(self, out):
+        rows, names = read(out / "cleaned.csv"), json.loads((out / "class_names.json").read_text())
+        labels, keep = np.load(out / "labels.npy"), np.load(out / "keep_mask.npy")
+        assert [names[number] for number in labels] == [row["label"] for row in rows]
+        assert [names[number] for number in np.load(out / "given_labels.npy")] == [row["given"] for row in rows]
+        assert np.load(out / "pred_probs.npy").shape == (len(rows), 3)
+        assert keep.dtype == bool
+        assert all(
+            kept == (row["decided_by"] == "person" or float(row["p_wrong"]) < 0.5)
+            for kept, row in zip(keep, rows, strict=True)
+        )
+
+    def test_cleanlab_s_columns(self, out):
+        rows = read(out / "label_issues.csv")
+        assert list(rows[0]) == ["is_label_issue", "label_quality", "given_label", "predicted_label"]
+        assert [row["is_label_issue"] == "False" for row in rows] == np.load(out / "keep_mask.npy").tolist()
+
+    def test_hugging_face_s_class_labels(self, out):
+        table = pq.read_table(out / "hf_labels.parquet")
+        features = json.loads(table.schema.metadata[b"huggingface"])["info"]["features"]
+        assert features["label"] == {"names": ["0", "1", "2"], "_type": "ClassLabel"}
+        assert table["label"].to_pylist() == np.load(out / "labels.npy").tolist()
+
+    def test_what_persons_decided(self, out, run):
+        rows = read(out / "decisions.csv")
+        assert [(row["id"], row["label"]) for row in rows] == list(
+            zip(run.labels()["id"].to_pylist(), ("2", "1"), strict=False)
+        )
+
+    def test_the_manifest_says_how(self, out, run):
+        content = json.loads((out / "export.json").read_text())
+        assert content["fingerprint"] == run.data()["fingerprint"]
+        assert content["rules"] == {"min_probability": 0.5, "class_cap": None}
+        assert set(content["files"]) == {path.name for path in out.iterdir()} - {"export.json"}
+
+    def test_retraining_on_it(self, out, run, tmp_path):
+        config = run.config()
+        given = config.model_dump()
+        given["data"] |= {"labels": str(out / "cleaned.csv"), "trusted": str(out / "decisions.csv")}
+        again = api.fit(given | {"noise": None}, tmp_path / "again", settings={"train.epochs": 2})
+        label = dict(zip(again.labels()["id"].to_pylist(), again.labels()["given"].to_pylist(), strict=True))
+        assert label == {row["id"]: int(row["label"]) for row in read(out / "cleaned.csv")}
+        trusted = {row["id"]: row["suggested"] for row in again.samples().to_pylist() if row["verdict"] == "trusted"}
+        assert trusted == {row["id"]: int(row["label"]) for row in read(out / "decisions.csv")}
+
+
+class TestPlace:
+    def test_a_folder_with_other_things_is_refused(self, run, verdict, tmp_path):
+        (tmp_path / "mine.txt").write_text("x")
+        with pytest.raises(RunError, match="not an empty folder and not an export"):
+            export(run, verdict, {}, tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+    def test_an_empty_folder_and_an_own_export_are_taken(self, run, verdict, said, tmp_path):
+        (tmp_path / "out").mkdir()
+        export(run, verdict, {}, tmp_path / "out")
+        first = run.labels()["id"].to_pylist()[0]
+        export(run, verdict, {first: said("relabel", "2")}, tmp_path / "out")
+        assert len(read(tmp_path / "out" / "decisions.csv")) == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+    def test_an_export_that_somebody_works_in_is_not_replaced(self, run, verdict, tmp_path):
+        export(run, verdict, {}, tmp_path / "out")
+        (tmp_path / "out" / "cleaned.csv").write_text("id,label\n")
+        (tmp_path / "out" / "mine.txt").write_text("x")
+        before = contents(tmp_path)
+        with pytest.raises(RunError, match=r"2 file\(s\) that the export did not write so: cleaned.csv, mine.txt"):
+            export(run, verdict, {}, tmp_path / "out")
+        assert contents(tmp_path) == before
+
+    def test_the_run_itself_is_no_place(self, run, verdict):
+        with pytest.raises(RunError, match="not an empty folder"):
+            export(run, verdict, {}, run.path)
+
+
+class TestUndo:
+    def test_it_removes_what_was_written(self, run, verdict, tmp_path):
+        export(run, verdict, {}, tmp_path / "out")
+        assert undo(tmp_path / "out") == []
+        assert not (tmp_path / "out").exists()
+
+    def test_files_of_others_stay(self, run, verdict, tmp_path):
+        export(run, verdict, {}, tmp_path / "out")
+        (tmp_path / "out" / "mine.txt").write_text("x")
+        assert undo(tmp_path / "out") == ["mine.txt"]
+        assert contents(tmp_path) == {"out/mine.txt": b"x"}
+
+    def test_a_changed_file_is_named_and_nothing_is_removed(self, run, verdict, tmp_path):
+        export(run, verdict, {}, tmp_path / "out")
+        (tmp_path / "out" / "cleaned.csv").write_text("edited")
+        before = contents(tmp_path)
+        with pytest.raises(RunError, match=r"1 file\(s\) were changed .* nothing was removed: cleaned.csv"):
+            undo(tmp_path / "out")
+        assert contents(tmp_path) == before
+
+    def test_a_missing_file_is_no_fault(self, run, verdict, tmp_path):
+        export(run, verdict, {}, tmp_path / "out")
+        (tmp_path / "out" / "labels.npy").unlink()
+        assert undo(tmp_path / "out") == []
+
+    def test_what_is_no_export(self, tmp_path):
+        with pytest.raises(RunError, match=r"not an export \(it has no export.json\)"):
+            undo(tmp_path)
+        (tmp_path / "export.json").write_text("[]")
+        with pytest.raises(RunError, match="not the manifest of an export"):
+            undo(tmp_path)
+
+    @pytest.mark.parametrize("name", ["../victim.txt", "a/../../victim.txt", "linked/victim.txt", "{absolute}"])
+    def test_a_manifest_cannot_reach_out_of_its_folder(self, run, verdict, tmp_path, name):
+        victim = tmp_path / "victim.txt"
+        victim.write_text("x")
+        export(run, verdict, {}, tmp_path / "out")
+        (tmp_path / "out" / "linked").symlink_to(tmp_path)
+        content = json.loads((tmp_path / "out" / "export.json").read_text())
+        state = {"sha256": "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"}
+        content["files"][name.replace("{absolute}", str(victim))] = state
+        (tmp_path / "out" / "export.json").write_text(json.dumps(content))
+        with pytest.raises(RunError, match="does not lie in this folder; nothing was done"):
+            undo(tmp_path / "out")
+        assert victim.exists()
+        assert (tmp_path / "out" / "labels.npy").exists()
+
+
+class TestImages:
+    @pytest.fixture
+    def files(self, run, tmp_path):
+        """A file for every row, two of each name, in folders of their own."""
+        found = {}
+        for row, name in enumerate(run.labels()["id"].to_pylist()):
+            path = tmp_path / "source" / str(row) / f"{row // 2}.png"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(name.encode())
+            found[name] = path
+        return found
+
+    @pytest.mark.parametrize("how", ["link", "copy"])
+    def test_every_row_is_in_the_folder_of_its_new_class(self, run, verdict, files, tmp_path, how):
+        before = contents(tmp_path / "source")
+        export(run, verdict, {}, tmp_path / "out", images=how, paths=files)
+        found = {path.read_text(): path.parent.name for path in (tmp_path / "out" / "images").glob("*/*")}
+        assert found == {row["id"]: row["label"] for row in read(tmp_path / "out" / "cleaned.csv")}
+        links = [path.is_symlink() for path in (tmp_path / "out" / "images").glob("*/*")]
+        assert set(links) == {how == "link"}
+        assert undo(tmp_path / "out") == []
+        assert not (tmp_path / "out").exists()
+        assert contents(tmp_path / "source") == before
+
+    def test_a_link_that_was_turned_is_a_change(self, run, verdict, files, tmp_path):
+        export(run, verdict, {}, tmp_path / "out", images="link", paths=files)
+        link = next((tmp_path / "out" / "images").glob("*/*"))
+        link.unlink()
+        link.symlink_to(tmp_path)
+        with pytest.raises(RunError, match=r"1 file\(s\) were changed"):
+            undo(tmp_path / "out")
+
+    def test_faults_are_found_before_anything_is_written(self, run, verdict, files, tmp_path):
+        gone = next(iter(files))
+        files[gone].unlink()
+        with pytest.raises(DataError, match=r"there is no file for 1 of 75 rows"):
+            export(run, verdict, {}, tmp_path / "out", images="copy", paths=files)
+        with pytest.raises(DataError, match="not image files"):
+            export(run, verdict, {}, tmp_path / "out", images="copy")
+        with pytest.raises(ConfigError, match="'move' is not allowed; expected link or copy"):
+            export(run, verdict, {}, tmp_path / "out", images="move", paths=files)
+        assert not (tmp_path / "out").exists()
+        assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+    def test_names_become_safe_and_stay_different(self):
+        names = [
+            "..",
+            ".",
+            "",
+            "a/b",
+            "a%2Fb",
+            "a\\b",
+            "nul\0",
+            "x" * 300,
+            "x" * 301,
+            " a",
+            "a.",
+            "naïve cat",
+            ".hidden",
+        ]
+        safe = [safe_name(name) for name in names]
+        assert len(set(safe)) == len(safe)
+        assert all(name not in (".", "..", "") and not {"/", "\\", "\0"} & set(name) for name in safe)
+        assert all(len(name.encode()) <= 200 for name in safe)
+        assert safe_name("naïve cat") == "naïve cat"
+
+
+def test_it_does_not_write_into_the_data(tmp_path):
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    for row in range(16):
+        path = tmp_path / "data" / "ab"[row % 2] / f"{row}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 255, (8, 8), dtype=np.uint8)).save(path)
+    settings = {"train.epochs": 1, "train.threads": 1, "train.device": "cpu", "model": "mlp"}
+    run = api.fit(tmp_path / "data", tmp_path / "run", settings=settings)
+    with pytest.raises(ConfigError, match="lies in the data"):
+        export(run, api.audit(run), {}, tmp_path / "data" / "out")
+    paths = {name: tmp_path / "data" / name for name in run.labels()["id"].to_pylist()}
+    export(run, api.audit(run), {}, tmp_path / "out", images="copy", paths=paths)
+    again = api.fit(tmp_path / "out" / "images", tmp_path / "again", settings=settings)
+    assert again.data()["num_train"] == 16

@@ -1,0 +1,12 @@
+"""Networks run on one thread here: on cores that other tests use too, two are many times slower."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

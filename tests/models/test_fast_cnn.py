@@ -1,0 +1,60 @@
+"""The quick network: its shapes, and its memory format, which nobody outside sees."""
+
+import copy
+
+import pytest
+import torch
+
+from surelabel.models import Network, backbone
+from surelabel.models.fast_cnn import FastCNN
+
+
+@pytest.mark.parametrize(("side", "last"), [(5, 2), (8, 3), (17, 2), (28, 3), (32, 3), (64, 7)])
+def test_pools_while_two_pixels_remain(side, last):
+    network = FastCNN((1, side, side), widths=(4, 4, 4), stem=2)
+    x = network.stem(torch.zeros(1, 1, side, side))
+    assert network.blocks(x).shape[-1] == last
+
+
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (3, 64, 64), (3, 40, 20)])
+def test_inputs_in_either_format_and_outputs_that_show_none(shape):
+    network = FastCNN(shape).eval()
+    x = torch.randn(2, *shape)
+    features = network(x)
+    assert features.shape == (2, 128)
+    assert features.is_contiguous()
+    assert torch.equal(features, network(x.contiguous(memory_format=torch.channels_last)))
+
+
+def formats(network):
+    return {w.is_contiguous(memory_format=torch.channels_last) for w in network.parameters() if w.dim() == 4}
+
+
+def test_weights_stay_in_their_format():
+    network = Network(FastCNN((3, 32, 32)), 128, 10)
+    assert formats(network) == {True}
+    other = copy.deepcopy(network)
+    assert formats(other) == {True}
+    plain = {name: value.contiguous() for name, value in network.state_dict().items()}
+    fresh = Network(FastCNN((3, 32, 32)), 128, 10)
+    fresh.load_state_dict(plain)  # as a file of weights has them
+    assert formats(fresh) == {True}
+    x = torch.randn(2, 3, 32, 32)
+    assert torch.equal(fresh(x).logits, network(x).logits)
+
+
+def test_steps_are_deterministic():
+    def trained():
+        torch.manual_seed(0)
+        network = Network(backbone("fast_cnn", (3, 32, 32)), 128, 10)
+        optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+        x, y = torch.randn(16, 3, 32, 32), torch.randint(0, 10, (16,))
+        for _ in range(3):
+            loss = torch.nn.functional.cross_entropy(network(x).logits, y)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        return network.state_dict()
+
+    first, second = trained(), trained()
+    assert all(torch.equal(first[name], second[name]) for name in first)

@@ -1,0 +1,146 @@
+"""The report: whole in one file, harmless whatever the names are, readable without seeing, and small."""
+
+import itertools
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from surelabel.errors import RunError
+from surelabel.reporting import write_report
+
+ADDRESSES = ("src", "srcset", "href", "action", "poster", "data", "background", "formaction")
+
+
+@pytest.fixture(scope="module")
+def images(report):
+    return report("images")
+
+
+@pytest.fixture(scope="module")
+def features(report):
+    return report("features")
+
+
+@pytest.fixture(scope="module")
+def both(report, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("figures") / "new"
+    return report("images", "features", lost=("images",), figures=folder), folder
+
+
+def test_it_loads_nothing_from_anywhere(images, features, both):
+    for page in (images, features, both[0]):
+        for tag, attributes in page.elements:
+            for name in ADDRESSES:
+                assert attributes.get(name, "#").startswith(("#", "data:image/")), (tag, name)
+        assert not page.all("link")
+        assert not page.all("iframe")
+        assert not re.search(r"@import|url\(", page.source)
+
+
+def test_a_policy_forbids_everything_else(images):
+    policy = next(meta["content"] for meta in page_policies(images))
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert "unsafe" not in policy
+    # What such a policy would block: styles and handlers inside of elements.
+    assert not [attributes for _, attributes in images.elements if "style" in attributes]
+    assert not [name for _, attributes in images.elements for name in attributes if name.startswith("on")]
+
+
+def page_policies(page):
+    return [meta for meta in page.all("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
+
+
+def test_names_and_ids_stay_text(images):
+    assert len(images.all("script")) == 1
+    assert not [image for image in images.all("img") if "onerror" in image]
+    assert "<img src=http://evil.example/x onerror=alert(1)>" in images.text
+    assert "</td><script>alert(" in images.text
+    assert "\u202e" not in images.source
+    assert "\x07" not in images.source
+
+
+def test_every_figure_says_in_numbers_what_it_shows(images, features):
+    for page in (images, features):
+        drawings = [image for image in page.all("img") if image.get("class") == "drawing"]
+        assert len(drawings) >= 5
+        assert all(re.search(r"\d", image["alt"]) for image in drawings)
+    assert all(image["alt"] for image in images.all("img"))
+    bars = [svg for svg in features.all("svg") if svg.get("class") == "bars"]
+    assert all(svg["role"] == "img" and "6 features" in svg["aria-label"] for svg in bars)
+
+
+def test_headings_do_not_skip_a_level(both):
+    levels = [int(tag[1]) for tag, _ in both[0].elements if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+
+
+def test_links_inside_lead_somewhere(both):
+    page = both[0]
+    places = {attributes["id"] for _, attributes in page.elements if "id" in attributes}
+    assert {link["href"] for link in page.all("a")} <= {f"#{place}" for place in places}
+
+
+def test_known_truth_is_shown_and_a_missing_test_set_is_said(images):
+    assert "Suggested label against true label" in images.text
+    assert "Memorisation" in images.text
+    assert "There is no test set" in images.text
+
+
+def test_without_truth_nothing_is_said_about_it(features):
+    assert "true label" not in features.text.lower()
+    assert "Memorisation" not in features.text
+    assert "of the test set correctly after the last epoch (6)" in features.text
+
+
+def test_a_method_without_tau_is_shown_by_quality(features):
+    assert "Density of label quality" in features.text
+    assert "tau" not in features.text.lower().replace("tau_", "")
+
+
+def test_samples_are_pictures_of_their_own_size(images):
+    shown = [image for image in images.all("img") if image.get("class") == "pixels"]
+    assert shown
+    assert all(image["src"].startswith("data:image/png") for image in shown)
+
+
+def test_runs_are_compared_and_data_that_are_lost_are_named(both):
+    page = both[0]
+    assert "2 runs side by side" in page.text
+    assert "The data of this run could not be read again" in page.text
+    assert not [image for image in page.all("img") if image.get("class") == "pixels"]
+    assert "</td><script>alert(" in page.text
+
+
+def test_figures_are_files_too(both):
+    names = {file.name for file in both[1].iterdir()}
+    assert {"compared-accuracy.svg", "compared-accuracy.png", "run1-memorisation.png", "run2-density.svg"} <= names
+    for file in both[1].glob("*.svg"):
+        texts = [node.text for node in ET.parse(file).iter("{http://www.w3.org/2000/svg}text")]
+        assert texts, file.name
+
+
+def test_probabilities_become_expected_numbers(report):
+    table = report.audited("features")
+    table.columns = {**table.columns, "p_wrong": np.linspace(1, 0, len(table))}
+    page = report("features", audits=[table])
+    assert f"{len(table) // 2} of {len(table)} labels look wrong" in page.text
+    assert f"about {len(table) / 2:.0f} labels are wrong in all (50.0 %)" in page.text
+    assert re.search(r"Look at the first 3\d suspects: about 2\d are wrong", page.text)
+
+
+def test_a_report_of_nothing_is_refused(tmp_path):
+    with pytest.raises(RunError, match="at least one run"):
+        write_report([], [], [], tmp_path / "report.html")
+
+
+@pytest.mark.parametrize(("num_classes", "side"), [(10, 32), pytest.param(60, 224, marks=pytest.mark.training)])
+def test_fifty_thousand_samples_fit_into_five_megabytes(large, num_classes, side):
+    out, page = large(50_000, num_classes, side)
+    assert out.stat().st_size < 5e6
+    kind = "pixels" if side == 32 else "photo"
+    assert 100 <= len([image for image in page.all("img") if image.get("class") == kind]) <= 240
+    assert len(page.all("tr")) < 1000

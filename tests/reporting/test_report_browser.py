@@ -1,0 +1,63 @@
+"""The report in a real browser: its own policy lets it work, nothing is asked for, and it fits a phone."""
+
+import os
+import shutil
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+pytestmark = pytest.mark.training  # for its length: a browser takes seconds to start
+
+CHROMIUM = os.environ.get("SURELABEL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+BROKEN = "[...document.images].filter(image => image.complete && !image.naturalWidth).length"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None and not os.environ.get("CI"):
+        pytest.skip("chromium is not installed; .ci/run shows how")
+    assert CHROMIUM, "chromium is not installed; CI must not pass without these tests"
+    with sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def file(report):
+    return report("images").file
+
+
+def ranks(page) -> list[int]:
+    cells = page.locator("table.sortable").last.locator("tbody th")
+    return [int(text) for text in cells.all_text_contents()]
+
+
+def test_it_sorts_and_asks_for_nothing(browser, file):
+    page, said, asked = browser.new_page(), [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(file.as_uri())
+    heading = page.locator("table.sortable").last.locator("thead button").first
+    assert ranks(page) == sorted(ranks(page))
+    heading.click()
+    heading.click()
+    assert ranks(page) == sorted(ranks(page), reverse=True)
+    assert not said
+    assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
+    assert page.evaluate(BROKEN) == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_a_phone_without_scripts(browser, file, scheme):
+    context = browser.new_context(
+        viewport={"width": 390, "height": 800}, color_scheme=scheme, java_script_enabled=False
+    )
+    page = context.new_page()
+    page.goto(file.as_uri())
+    box = page.locator("main").bounding_box()
+    assert box["width"] <= 390
+    assert page.locator("html").evaluate("page => page.scrollWidth") <= 390
+    assert page.locator("table.sortable tbody tr").count() > 3
+    context.close()

@@ -1,0 +1,77 @@
+"""Scores of other tools: read as they are written, refused with the row that is wrong, compared with ours."""
+
+import pytest
+
+from surelabel.errors import DataError
+from surelabel.reporting import read_scores
+from surelabel.verdicts import audit
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text: str):
+        file = tmp_path / "scores.csv"
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("id,score\na,0.25\nb,1\n", {"a": 0.25, "b": 1.0}),
+        ("sample_id,aum\n7,-2.5\n8,3\n", {"7": -2.5, "8": 3.0}),
+        (",is_label_issue,label_quality\n0,True,0.1\n1,False,0.9\n", {"0": 0.1, "1": 0.9}),
+        (",is_label_issue,label_score,given_label\n0,True,0.2,3\n1,False,0.8,4\n", {"0": 0.2, "1": 0.8}),
+        ("index,is_label_issue\n0,True\n1,False\n", {"0": -1.0, "1": 0.0}),
+    ],
+)
+def test_low_is_suspicious_whatever_the_tool(written, text, expected):
+    assert read_scores(written(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name,score\na,1\n", "no column of ids; expected one of id,"),
+        ("id,margin\na,1\n", "no column of scores; expected one of label_quality,.* there are id, margin"),
+        ("id,score\na,1\nb,many\n", "row 3, score: 'many' is not a score"),
+        ("id,score\na,nan\n", "row 2, score: 'nan' is not a score"),
+        ("id,score\na\n", "row 2 has 1 cells; expected 2"),
+        ("id,score\na,1\na,2\n", "row 3: the id 'a' occurs twice"),
+        ("id,score\n", "no rows"),
+        ("", "no column of ids"),
+    ],
+)
+def test_bad_rows_are_named(written, text, message):
+    with pytest.raises(DataError, match=message) as caught:
+        read_scores(written(text))
+    assert "\n" not in str(caught.value)
+    assert "scores.csv" in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"none\.csv: not readable"):
+        read_scores(tmp_path / "none.csv")
+
+
+def test_our_own_ranking_agrees_with_itself_and_its_reverse_does_not(trained, report):
+    table = audit(trained["images"])
+    same = {str(id): float(rank) for id, rank in zip(table.columns["id"], table.columns["rank"], strict=True)}
+    row_of = {id: str(row) for row, id in enumerate(trained["images"].labels()["id"].to_pylist())}
+    scores = {
+        "same": same,
+        "reversed": {id: -rank for id, rank in same.items()},
+        "by row number": {row_of[id]: rank for id, rank in same.items()},
+    }
+    cells = report("images", scores=scores).text.partition("Other scores beside ours")[2]
+    assert "same 60 1.000 100.0 %" in cells
+    assert "reversed 60 -1.000" in cells
+    assert "by row number 60 1.000 100.0 %" in cells
+    assert "AUROC of surelabel" in cells
+
+
+def test_scores_of_other_data_are_refused(report):
+    with pytest.raises(DataError, match="other: its ids are neither ids nor row numbers"):
+        report("images", scores={"other": {"x": 1.0, "y": 2.0}})

@@ -1,0 +1,104 @@
+"""Small runs to review: images and features, with class names and ids that would be HTML if anybody let them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from surelabel import api, build
+from surelabel.reviewing.guard import KEY_HEADER, Access
+from surelabel.reviewing.server import make_app, make_review
+from surelabel.runs import RunDir
+from surelabel.verdicts import audit
+
+NAMES = ("<img src=x onerror=alert(1)>", 'dog & "cat"', "zebra")
+PORT = 8123
+HOST = f"127.0.0.1:{PORT}"
+
+
+def write_images(path: Path, num_samples: int = 60) -> Path:
+    """8 x 8 grey images in three classes: a bright left half, a bright right half, bright all over."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, num_samples)
+    x = rng.integers(0, 60, (num_samples, 8, 8, 1)).astype(np.uint8)
+    for row, label in enumerate(y):
+        x[row, :, {0: slice(0, 4), 1: slice(4, 8), 2: slice(0, 8)}[int(label)]] += 150
+    ids = np.array([f"<b>{number}</b>/../{number}.png" for number in range(num_samples)])
+    np.savez(path, x=x, y=np.array(NAMES)[y], ids=ids)
+    return path
+
+
+def settings(source: Path) -> dict:
+    return {
+        "data": {"source": str(source)},
+        "noise": {"kind": "symmetric", "rate": 0.3},
+        "model": {"name": "mlp", "options": {"widths": [16], "norm": "none"}},
+        "train": {"epochs": 6, "batch_size": 16, "threads": 1, "device": "cpu"},
+    }
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory, make_blobs) -> dict[str, RunDir]:
+    """A finished run on images and one on features, of which some are held out."""
+    folder = tmp_path_factory.mktemp("trained")
+    sources = {"images": write_images(folder / "images.npz"), "features": make_blobs(folder / "features.npz")}
+    changes = {"images": {}, "features": {"data.validation_fraction": 0.2}}
+    return {name: api.fit(settings(source), folder / name, settings=changes[name]) for name, source in sources.items()}
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """`copied("images")`: a run of one's own, to decide on."""
+
+    def copy(name: str) -> RunDir:
+        shutil.copytree(trained[name].path, tmp_path / name)
+        return RunDir(tmp_path / name)
+
+    return copy
+
+
+def corpus_of(run: RunDir):
+    config = run.config()
+    return build.corpus(config.data, config.noise, config.train.seed)[0]
+
+
+@pytest.fixture(name="corpus_of")
+def corpus_of_fixture():
+    """The data of a run, opened again."""
+    return corpus_of
+
+
+class Client:
+    """A test client that behaves like the page, unless told otherwise."""
+
+    def __init__(self, run: RunDir) -> None:
+        from starlette.testclient import TestClient
+
+        self.access = Access(PORT)
+        self.review = make_review(run, corpus_of(run), audit(run), self.access.key, by="tester")
+        self.http = TestClient(make_app(self.review, self.access), base_url=f"http://{HOST}")
+
+    def open(self) -> "Client":
+        assert self.http.get(f"/?token={self.access.token}").status_code == 200
+        return self
+
+    def rows(self, **wanted):
+        answer = self.http.get("/api/rows", params={"low": 0, **wanted})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["rows"]
+
+    def post(self, address: str, body, **headers):
+        sent = {"origin": f"http://{HOST}", KEY_HEADER: self.access.key, **headers}
+        sent = {name: value for name, value in sent.items() if value is not None}
+        return self.http.post(address, content=json.dumps(body), headers={"content-type": "application/json", **sent})
+
+    def decide(self, *decisions):
+        return self.post("/api/decisions", {"decisions": list(decisions)})
+
+
+@pytest.fixture
+def client(copied):
+    """`client("images")`: a page that is open on a run."""
+    return lambda name="images": Client(copied(name)).open()

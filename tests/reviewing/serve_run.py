@@ -1,0 +1,20 @@
+"""Serves the review page of a run, as `surelabel review RUN` does: `python serve_run.py RUN PORT`, in a process that a test can kill."""
+
+import sys
+
+from surelabel import build
+from surelabel.reviewing.server import serve
+from surelabel.runs import RunDir
+from surelabel.verdicts import audit
+
+
+def announce(address: str) -> None:
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    run = RunDir.open(sys.argv[1])
+    config = run.config()
+    corpus, _ = build.corpus(config.data, config.noise, config.train.seed)
+    serve(run, corpus, audit(run), int(sys.argv[2]), ready=announce, by="tester")

@@ -1,0 +1,280 @@
+"""The review page in a real browser, with a server in a process of its own that can be killed."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+from surelabel.reviewing.journal import Journal
+
+pytestmark = pytest.mark.training  # for its length: a server and a browser take seconds to start
+expect.set_options(timeout=20_000)  # CI machines are busy
+
+SERVE = Path(__file__).with_name("serve_run.py")
+CHROMIUM = os.environ.get("SURELABEL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+NUM_REVIEWED = 20
+EXPECTED = re.compile("409|ERR_CONNECTION")
+"""What the browser says of a conflict, and of a server that was killed."""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None and not os.environ.get("CI"):
+        pytest.skip("chromium is not installed; .ci/run shows how")
+    assert CHROMIUM, "chromium is not installed; CI must not pass without these tests"
+    with sync_playwright() as started:
+        made = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+class Server:
+    """`surelabel review` as a process."""
+
+    def __init__(self, run) -> None:
+        self.run, self.journal = run, run.path / "decisions.jsonl"
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, str(SERVE), str(self.run.path), "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.address = self.process.stdout.readline().strip()
+        assert self.address.startswith("http://127.0.0.1:")
+
+    def kill(self) -> None:
+        """As a power cut would: no time to tidy up."""
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def lines(self) -> list[dict]:
+        return [json.loads(line) for line in self.journal.read_text().splitlines()] if self.journal.exists() else []
+
+
+@pytest.fixture
+def server(copied):
+    """`server("images")`: a server on a run of one's own."""
+    started = []
+
+    def start(name: str = "images") -> Server:
+        started.append(Server(copied(name)))
+        return started[-1]
+
+    yield start
+    for one in started:
+        if one.process.poll() is None:
+            one.kill()
+
+
+@pytest.fixture(scope="module")
+def to_look_at(trained):
+    """A server for tests that decide nothing."""
+    service = Server(trained["images"])
+    yield service
+    service.kill()
+
+
+@pytest.fixture
+def opened(browser):
+    """`opened(address)`: a page in a browser of its own, that must not stumble over anything."""
+    contexts, troubles = [], []
+
+    def open_page(address: str, low: float | None = 0, **device):
+        contexts.append(browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **device}))
+        page = contexts[-1].new_page()
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("console", lambda message: None if EXPECTED.search(message.text) else troubles.append(message.text))
+        page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}") or dialog.dismiss())
+        page.on("request", lambda request: troubles.append(request.url) if "//127.0.0.1:" not in request.url else None)
+        page.goto(address)
+        expect(page.locator("body[data-ready]")).to_be_attached()
+        if low is not None:
+            widen(page, low)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert troubles == []
+
+
+def widen(page, low: float) -> None:
+    """Show suspects from this probability on, by keyboard."""
+    page.keyboard.press("f")
+    page.fill("#filter-low", str(low))
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    expect(page.locator("#filter-text")).to_contain_text(f"from {low:.0%}".replace("%", " %"))
+    expect(page.locator("#count-left")).to_contain_text("≈")
+
+
+def press(page, key: str) -> str:
+    """A decision on the row that is shown; gives its id when the page has moved on."""
+    shown = page.locator("#id").text_content()
+    page.keyboard.press(key)
+    expect(page.locator("#id")).not_to_have_text(shown)
+    return shown
+
+
+def expect_counts(page, *wanted: int) -> None:
+    for name, value in zip(("keep", "relabel", "skip"), wanted, strict=True):
+        expect(page.locator(f"#count-{name}")).to_have_text(str(value))
+
+
+def test_a_review_by_keyboard_with_a_reload_a_crash_and_an_export(server, opened):
+    service = server()
+    page = opened(service.address)
+    expect(page).to_have_url(re.compile(r"/$"))  # the token does not stay in the address
+    left = page.locator("#count-left").text_content()
+    reviewed = [(press(page, key), key) for key in ("kaas12akas" * 2)]
+    assert len({id for id, _ in reviewed}) == NUM_REVIEWED
+    by_key = {key: [id for id, pressed in reviewed if pressed == key] for key in "kas12"}
+    held = Journal(service.journal).decisions()
+    assert list(held) == [id for id, _ in reviewed]
+    assert {held[id].action for id in by_key["k"]} == {"keep"}
+    assert {held[id].action for id in by_key["s"]} == {"skip"}
+    names = sorted({entry.given for entry in held.values()})
+    assert {held[id].label for id in by_key["1"]} == {names[0]}
+    assert {held[id].label for id in by_key["2"]} == {names[1]}
+    assert page.locator("#count-left").text_content() != left
+    before = [sum(entry.action == action for entry in held.values()) for action in ("keep", "relabel", "skip")]
+    expect_counts(page, *before)
+
+    page.keyboard.press("u")
+    expect(page.locator("#id")).to_have_text(reviewed[-1][0])
+    expect_counts(page, before[0], before[1], before[2] - 1)
+    assert service.lines()[-1]["action"] == "undo"
+
+    page.reload()
+    expect_counts(page, before[0], before[1], before[2] - 1)
+    expect(page.locator("#id")).to_have_text(reviewed[-1][0])  # the first that is open, with the filter kept
+    page.keyboard.press("u")  # what was decided before the reload
+    expect(page.locator("#id")).to_have_text(reviewed[-2][0])
+    press(page, "k")
+
+    written = service.journal.read_bytes()
+    service.kill()
+    page.keyboard.press("k")
+    expect(page.locator(".toast.bad")).to_contain_text("does not answer")
+    service.start()
+    assert service.journal.read_bytes() == written
+    page = opened(service.address)
+    expect(page.locator("#id")).to_have_text(reviewed[-1][0])
+
+    page.keyboard.press("e")
+    expect(page.locator(".toast.good")).to_contain_text("decisions.csv")
+    with (service.run.path / "decisions.csv").open(newline="", encoding="utf-8") as file:
+        exported = {row["id"]: row["label"] for row in csv.DictReader(file)}
+    final = Journal(service.journal).decisions()
+    assert exported == {id: entry.label for id, entry in final.items() if entry.action != "skip"}
+    assert 10 < len(exported) < NUM_REVIEWED
+
+    (service.run.path / "decisions.csv").unlink()
+    service.process.send_signal(signal.SIGINT)
+    assert service.process.wait(20) == 0
+    assert (service.run.path / "decisions.csv").is_file()  # written when the server is stopped, too
+
+
+def test_two_tabs_do_not_overwrite_each_other(server, opened):
+    service = server()
+    one, other = opened(service.address), opened(service.address)
+    shown = press(one, "a")
+    expect(other.locator("#id")).to_have_text(shown)
+    other.keyboard.press("k")
+    expect(other.locator(".toast.conflict")).to_contain_text("somebody else was quicker")
+    expect(other.locator("#id")).to_have_text(shown)
+    expect(other.locator("#state")).to_contain_text("by tester")
+    assert [line["action"] for line in service.lines()] == ["relabel"]
+    press(other, "k")  # now on purpose
+    assert [line["action"] for line in service.lines()] == ["relabel", "keep"]
+    one.keyboard.press("u")
+    expect(one.locator(".toast.conflict")).to_be_visible()
+    assert len(service.lines()) == 2
+
+
+def test_the_grid_decides_on_many_at_once(server, opened):
+    service = server()
+    page = opened(service.address)
+    page.keyboard.press("g")
+    cards = page.locator("#cards .card")
+    expect(cards).to_have_count(60)
+    page.keyboard.press("x")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")
+    expect(page.locator('.card[aria-selected="true"]')).to_have_count(3)
+    page.keyboard.press("a")
+    expect(page.locator(".card.decided")).to_have_count(3)
+    assert len(service.lines()) == 3
+    page.keyboard.press("s")  # without a selection: the marked one
+    expect(page.locator(".card.decided")).to_have_count(4)
+    page.keyboard.press("u")
+    expect(page.locator(".card.decided")).to_have_count(3)
+    page.keyboard.press("u")  # the three of one decision
+    expect(page.locator(".card.decided")).to_have_count(0)
+    page.reload()
+    expect(cards).to_have_count(60)  # still the grid
+    page.keyboard.press("Control+a")
+    page.keyboard.press("k")
+    expect(page.locator("#empty-title")).to_have_text("Nothing is left to decide here")
+    assert len(Journal(service.journal).decisions()) == 60
+
+
+def test_names_are_shown_as_they_are_and_classes_are_found_by_typing(server, opened):
+    service = server()
+    page = opened(service.address)
+    expect(page.locator("#id")).to_contain_text("<b>")
+    expect(page.locator("#classes")).to_contain_text("<img src=x onerror=alert(1)>")
+    assert page.locator('img[src="x"], #id b').count() == 0
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    shown = page.locator("#id").text_content()
+    page.keyboard.press("c")
+    page.keyboard.type("zEb")
+    expect(page.locator("#chooser-list li")).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page.locator("#id")).not_to_have_text(shown)
+    assert Journal(service.journal).decisions()[shown].label == "zebra"
+    page.keyboard.press("c")
+    page.keyboard.type("k")  # a letter in the dialog is no decision
+    page.keyboard.press("Escape")
+    expect(page.locator("#chooser")).to_be_hidden()
+    assert len(service.lines()) == 1
+
+
+def test_filters_by_pair(to_look_at, opened):
+    page = opened(to_look_at.address)
+    pair = page.locator("#pairs button").first
+    given, suggested = (pair.locator(f".{name}").text_content() for name in ("given", "suggested"))
+    pair.click()
+    expect(page.locator("#filter-text")).to_contain_text(f"given {given} · suggested {suggested}")
+    page.keyboard.press("g")
+    shown = {tuple(text.split(" → ")) for text in page.locator(".card .change").all_text_contents()}
+    assert shown == {(given, suggested)}
+
+
+def test_features_on_a_phone(server, opened):
+    service = server("features")
+    page = opened(service.address, None, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    if page.locator("#empty").is_visible():
+        page.tap("#empty-action")
+    expect(page.locator(".values tbody tr")).to_have_count(6)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    shown = page.locator("#id").text_content()
+    page.tap('[data-action="keep"]')
+    expect(page.locator("#id")).not_to_have_text(shown)
+    assert [line["id"] for line in service.lines()] == [shown]
+
+
+def test_a_page_without_its_token_says_what_to_do(to_look_at, browser):
+    page = browser.new_context().new_page()
+    page.goto(to_look_at.address.partition("?")[0])
+    expect(page.locator("body")).to_contain_text("open the address that `surelabel review` printed")

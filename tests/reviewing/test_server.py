@@ -1,0 +1,212 @@
+"""What the review page can ask of the server."""
+
+import io
+import re
+import socket
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import surelabel.reviewing
+from surelabel.errors import ConfigError, RunError
+from surelabel.reviewing.server import make_review, serve
+from surelabel.verdicts import audit
+
+PAGE = Path(surelabel.reviewing.__file__).parent / "page"
+
+
+def decision(row, action="keep", **more):
+    return {"id": row["id"], "action": action, "seen": row["seen"], **more}
+
+
+def test_rows_come_by_rank_with_all_that_the_page_shows(client):
+    page = client()
+    rows = page.rows()
+    assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+    first, run = rows[0], page.http.get("/api/run").json()
+    assert {first["given"], first["suggested"]} <= set(run["classes"])
+    assert first["decision"] is None
+    assert first["seen"] == 0
+    assert "clean" not in first["evidence"]
+    assert {"tau", "mean_margin", "first_learned", "forgotten", "prediction"} <= set(first["evidence"])
+    assert sum(share for _, share in first["candidates"]) == pytest.approx(1, abs=1e-4)
+    assert not run["is_calibrated"]
+    assert first["p_wrong"] == pytest.approx(1 - audit(page.review.run_dir).columns["quality"][0], abs=1e-6)
+
+
+def test_a_calibrated_probability_is_taken_where_the_audit_has_one(copied, corpus_of):
+    run = copied("images")
+    table = audit(run)
+    table.columns["p_wrong"] = np.linspace(0.9, 0.1, len(table))
+    review = make_review(run, corpus_of(run), table, "key")
+    assert review.run()["is_calibrated"]
+    assert review.suspects.p_wrong[0] == 0.9
+
+
+def test_filters(client):
+    page = client()
+    rows = page.rows()
+    given, suggested = rows[0]["given"], rows[0]["suggested"]
+    pair = page.rows(given=given, suggested=suggested)
+    assert pair
+    assert {(row["given"], row["suggested"]) for row in pair} == {(given, suggested)}
+    assert all(0.2 <= row["p_wrong"] <= 0.8 for row in page.rows(low=0.2, high=0.8))
+    assert page.rows(after=5)[0]["rank"] == 6
+    page.decide(decision(rows[0]), decision(rows[1], "skip"))
+    assert [row["rank"] for row in page.rows()][:2] == [3, 4]
+    assert [row["rank"] for row in page.rows(state="decided")] == [1]
+    assert [row["rank"] for row in page.rows(state="skipped")] == [2]
+    assert len(page.rows(state="all")) == len(rows)
+    assert page.http.get("/api/rows", params={"low": 2}).status_code == 422
+
+
+def test_progress_and_the_wrong_labels_left(client):
+    page = client()
+    wanted = {"low": 0.5}
+    before = page.http.get("/api/progress", params=wanted).json()
+    rows = page.rows(low=0.5)
+    assert before["inside"] == len(rows)
+    assert before["wrong_left"] == pytest.approx(float(page.review.suspects.p_wrong.sum()))
+    page.decide(decision(rows[0]), decision(rows[1], "relabel", label=rows[1]["suggested"]), decision(rows[2], "skip"))
+    after = page.http.get("/api/progress", params=wanted).json()
+    assert (after["keep"], after["relabel"], after["skip"]) == (1, 1, 1)
+    assert (after["inside_decided"], after["inside_skipped"]) == (2, 1)
+    assert after["wrong_left"] == pytest.approx(before["wrong_left"] - rows[0]["p_wrong"] - rows[1]["p_wrong"])
+
+
+def test_images_are_those_of_the_rows(client):
+    page = client()
+    for row in page.rows()[:5]:
+        answer = page.http.get(f"/image/{row['split']}/{row['position']}")
+        assert answer.headers["content-type"] == "image/png"
+        rows = page.review.suspects.parts[row["split"]]
+        assert str(rows.ids[row["position"]]) == row["id"]
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(answer.content))), rows.x[row["position"]][0].numpy())
+
+
+def test_features_come_as_values_beside_their_classes(client):
+    page = client("features")
+    row = next(row for row in page.rows() if row["given"] != row["suggested"] and row["split"] == "train")
+    values = page.http.get(f"/api/values/{row['split']}/{row['position']}").json()
+    rows = page.review.suspects.parts["train"]
+    assert {one["name"]: one["value"] for one in values} == pytest.approx(
+        {f"x{n}": float(rows.x[row["position"], n]) for n in range(6)}
+    )
+    mean = rows.x[rows.label == page.review.suspects.class_names.index(row["given"])].mean(0)
+    assert {one["name"]: one["given_mean"] for one in values} == pytest.approx(
+        {f"x{n}": float(mean[n]) for n in range(6)}, abs=1e-5
+    )
+    assert [abs(one["pull"]) for one in values] == sorted((abs(one["pull"]) for one in values), reverse=True)
+    assert row["preview"] == values[:4]
+    assert page.http.get("/image/train/0").status_code == 400
+
+
+def test_held_out_rows_are_found_by_their_own_position(client):
+    page = client("features")
+    samples = {row["id"]: row for row in page.review.run_dir.samples().to_pylist()}
+    rows = [row for row in page.rows(state="all") if row["split"] == "validation"]
+    assert rows
+    for row in rows:
+        held_out = page.review.suspects.parts["validation"]
+        assert str(held_out.ids[row["position"]]) == row["id"]
+        values = page.http.get(f"/api/values/validation/{row['position']}").json()
+        assert {one["value"] for one in values} == {float(value) for value in held_out.x[row["position"]]}
+        assert row["candidates"][0][1] == pytest.approx(max(samples[row["id"]]["probability"]))
+    assert page.decide(decision(rows[0])).status_code == 200
+
+
+def test_decisions_conflicts_and_undo(client):
+    page = client()
+    row = page.rows()[0]
+    answer = page.decide(decision(row, "relabel", label=row["suggested"]))
+    (now,) = answer.json()["rows"]
+    assert now["decision"]["label"] == row["suggested"]
+    assert now["decision"]["by"] == "tester"
+    late = page.decide(decision(row))
+    assert late.status_code == 409
+    assert late.json()["rows"] == [now]
+    (undone,) = page.decide(decision(now, "undo")).json()["rows"]
+    assert undone["decision"] is None
+    assert undone["seen"] == 2
+
+
+def test_choosing_the_given_class_is_keeping_it(client):
+    page = client()
+    row = page.rows()[0]
+    page.decide(decision(row, "relabel", label=row["given"]))
+    assert page.review.journal.decisions()[row["id"]].action == "keep"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "nobody"},
+        {"action": "burn"},
+        {"action": "relabel"},
+        {"action": "relabel", "label": "unicorn"},
+        {"seen": -1},
+        {"by": "me"},
+    ],
+)
+def test_bad_decisions_are_refused(client, change):
+    page = client()
+    assert page.decide({**decision(page.rows()[0]), **change}).status_code in (400, 422)
+    assert not page.review.journal.decisions()
+
+
+def test_a_full_disk_is_told(client, monkeypatch):
+    page = client()
+    row = page.rows()[0]
+
+    def full(file):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(page.review.journal, "_sync", full)
+    answer = page.decide(decision(row))
+    assert answer.status_code == 500
+    assert "No space left" in answer.json()["error"]
+    assert page.rows()[0]["decision"] is None
+
+
+def test_export(client):
+    page = client()
+    rows = page.rows()
+    page.decide(decision(rows[0]), decision(rows[1], "skip"))
+    made = page.post("/api/export", {}).json()
+    assert made["rows"] == 1
+    assert Path(made["file"]).read_text(encoding="utf-8").splitlines()[0] == "id,label,decided_at"
+
+
+def test_names_reach_the_page_as_data_only(client):
+    """Class names and ids hold HTML: they are in JSON answers, never in the page, which never makes HTML of text."""
+    page = client()
+    assert page.http.get("/api/rows").headers["content-type"] == "application/json"
+    assert any("<img" in name for name in page.http.get("/api/run").json()["classes"])
+    assert page.http.get(f"/?token={page.access.token}").content == (PAGE / "index.html").read_bytes()
+    for file in PAGE.glob("*.js"):
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b", file.read_text()), file
+
+
+def test_the_page_asks_nobody_else():
+    for file in PAGE.iterdir():
+        links = re.findall(r"(?:https?:)?//[\w.-]+\.\w+", file.read_text(encoding="utf-8"))
+        assert [link for link in links if "w3.org" not in link] == [], file
+    assert not re.search(r"\sstyle=|<style|\son\w+=|<script>", (PAGE / "index.html").read_text(encoding="utf-8"))
+
+
+def test_other_data_are_refused(copied, corpus_of):
+    run, other = copied("images"), copied("features")
+    with pytest.raises(RunError, match="the data have changed since this run was trained"):
+        make_review(run, corpus_of(other), audit(run), "key")
+
+
+def test_a_port_that_is_taken(copied, corpus_of):
+    run = copied("images")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 takes a free one"):
+            serve(run, corpus_of(run), audit(run), port, ready=lambda address: None)

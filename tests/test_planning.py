@@ -1,0 +1,88 @@
+"""What `surelabel plan` finds out before anything starts."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from surelabel.cli import app
+from surelabel.config import validated
+from surelabel.planning import plan
+
+
+@pytest.fixture
+def repeated(tmp_path):
+    """Twenty rows in two classes: row 1 is row 0 again with another label, row 3 is row 2 again, test row 1 is row 5."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(20, 4)).astype(np.float32), np.arange(20) % 2
+    x[1], x[3], y[3] = x[0], x[2], y[2]
+    x_test = rng.normal(size=(6, 4)).astype(np.float32)
+    x_test[1] = x[5]
+    np.savez(tmp_path / "twins.npz", x=x, y=y, x_test=x_test, y_test=np.zeros(6, dtype=int))
+    return tmp_path / "twins.npz"
+
+
+def config_for(source, **train):
+    return validated(
+        {
+            "data": {"source": str(source)},
+            "model": {"name": "mlp", "options": {"widths": [8], "norm": "none"}},
+            "train": {"epochs": 3, "batch_size": 8, "threads": 1, "device": "cpu", **train},
+        }
+    )
+
+
+def test_sizes_balance_duplicates_and_leaks(repeated):
+    found = plan(config_for(repeated))
+    assert found.sizes == {"train": 20, "test": 6}
+    assert found.class_counts == {"0": 11, "1": 9}
+    assert [group.ids for group in found.twins] == [("0", "1"), ("2", "3")]
+    assert [group.disagree for group in found.twins] == [True, False]
+    assert found.leaked == {"test": ["test/1"]}
+
+
+def test_memory_is_that_of_inputs_tables_and_weights(repeated):
+    found = plan(config_for(repeated))
+    assert found.bytes["inputs"] == 26 * 4 * 4
+    # CAR: targets (20, 2), how often each was corrected, and tau.
+    assert found.bytes["per-sample state"] == 20 * (2 + 1 + 1) * 4
+    num_weights = (4 * 8 + 8) + (8 * 2 + 2) + (8 + 1)
+    assert found.bytes["weights and optimiser"] == 3 * 4 * num_weights
+
+
+def test_time_is_the_timed_step_for_every_step_of_the_run(repeated):
+    found = plan(config_for(repeated, epochs=40))
+    assert (found.epochs, found.batches) == (40, 3)
+    assert found.total_seconds == pytest.approx(found.step_seconds * (40 * 3 + 40 * 6 / 8 / 3))
+
+
+def test_nothing_is_left_behind(repeated, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", None)
+    plan(config_for(repeated))
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [["plan"], ["fit", "--dry-run"]])
+def test_both_commands_say_it_and_start_nothing(command, repeated, monkeypatch):
+    monkeypatch.chdir(repeated.parent)
+    name, *options = command
+    result = CliRunner().invoke(app, [name, str(repeated), "--epochs", "2", "--threads", "1", *options])
+    assert result.exit_code == 0, result.output
+    assert "20 train, 6 test" in result.output
+    assert "1 carry different labels" in result.output
+    assert "0 (0), 1 (1)" in result.output
+    assert "also trained on: 1: test/1" in result.output
+    assert "Memory: inputs" in result.output
+    assert "Time: about" in result.output
+    assert not (repeated.parent / "runs").exists()
+
+
+def test_as_json(repeated):
+    result = CliRunner().invoke(app, ["plan", str(repeated), "--epochs", "2", "--threads", "1", "--json"])
+    found = json.loads(result.output.splitlines()[-1])
+    assert found["conflicts"] == [{"ids": ["0", "1"], "labels": [0, 1]}]
+    assert found["duplicates"] == 2
+    assert found["sizes"] == {"train": 20, "test": 6}
