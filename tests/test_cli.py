@@ -274,7 +274,7 @@ class TestErrors:
         Path("column.csv").write_text("path,tag\npets/cat/0.png,cat\n")
         assert "missing.csv, row 3: no image pets/dog/99.png" in refused("fit", "missing.csv")
         assert "blank.csv, row 2: label is blank" in refused("fit", "blank.csv")
-        assert "no column 'label'; there are path, tag" in refused("fit", "column.csv")
+        assert "there is no label column; there are path, tag" in refused("fit", "column.csv")
         Path("pets/dog/2.png").write_bytes(b"not an image")
         assert "pets/dog/2.png: not readable as an image" in refused("fit", "pets")
         Path("empty/cat").mkdir(parents=True)

@@ -5,11 +5,27 @@ from surelabel.cli.application import app
 from surelabel.cli.demonstration import demo
 from surelabel.cli.training import fit, plan, resume
 from surelabel.cli.results import audit, predict
+from surelabel.cli.reporting import report
 from surelabel.cli.reviewing import review
+from surelabel.cli.exporting import export
 from surelabel.cli.listing import methods
 from surelabel.cli.noising import noise
 
-__all__ = ["app", "audit", "demo", "fit", "main", "methods", "noise", "plan", "predict", "resume", "review"]
+__all__ = [
+    "app",
+    "audit",
+    "demo",
+    "export",
+    "fit",
+    "main",
+    "methods",
+    "noise",
+    "plan",
+    "predict",
+    "report",
+    "resume",
+    "review",
+]
 
 
 def main() -> None:

@@ -66,6 +66,9 @@ def configuration(
     batch_size: Annotated[int | None, typer.Option(metavar="N", help="Rows of a batch.")] = None,
     rate: Annotated[float | None, typer.Option(metavar="X", help="Highest learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Of weights, order, augmentation and noise.")] = None,
+    warm_start: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Start from the weights of a finished run.")
+    ] = None,
     device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = None,
     devices: Annotated[int | None, typer.Option(metavar="N", help="Processes that train together.")] = None,
     threads: Annotated[int | None, typer.Option(metavar="N", help="CPU threads of each process.")] = None,
@@ -95,6 +98,7 @@ def configuration(
         "train.batch_size": batch_size,
         "optimiser.rate": rate,
         "train.seed": seed,
+        "train.warm_start": warm_start,
         "train.device": device,
         "train.devices": devices,
         "train.threads": threads,

@@ -51,8 +51,9 @@ def _summarise(result: dict[str, Any], table: "Audit", run: "RunDir") -> None:
     say_measures(table)
     screen.say("\nThe most suspicious:")
     say_ranked(table, NUM_SHOWN)
-    screen.say(f"\nNext:\n  surelabel audit {run.path}           all labels, ranked, as csv")
-    screen.say(f"  surelabel predict {run.path} DATA    classes of new data")
+    screen.say(f"\nNext:\n  surelabel report {run.path}     a page to look at")
+    screen.say(f"  surelabel review {run.path}     go through the suspects")
+    screen.say(f"  surelabel export {run.path}     the cleaned labels")
 
 
 def say_suspicious(table: "Audit") -> None:

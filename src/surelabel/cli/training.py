@@ -15,6 +15,10 @@ from surelabel.cli.stopping import saying_how_to_resume
 from surelabel.cli.summary import report
 from surelabel.config import RunConfig, parsed_assignment
 
+Log = Annotated[
+    list[str] | None, typer.Option("--log", metavar="NAME", help="tensorboard or wandb, beside RUN/metrics.jsonl.")
+]
+
 
 @app.command()
 @takes_settings
@@ -23,6 +27,7 @@ def fit(
     out: Annotated[
         Path | None, typer.Option(metavar="RUN", help="New run directory. Default: runs/DATA-METHOD-NUMBER")
     ] = None,
+    log: Log = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, as `plan` does.")] = False,
     json: Json = False,
 ) -> None:
@@ -30,7 +35,7 @@ def fit(
     if dry_run:
         say_plan(settings, json)
     else:
-        _fit(settings, out or _free_folder(settings), json)
+        _fit(settings, out or _free_folder(settings), log or [], json)
 
 
 @app.command()
@@ -46,11 +51,16 @@ def _free_folder(settings: RunConfig) -> Path:
     return next(path for path in candidates if not path.exists())
 
 
-def _fit(settings: RunConfig, out: Path, json: bool) -> None:
+def _fit(settings: RunConfig, out: Path, log: list[str], json: bool) -> None:
     from surelabel import api
+    from surelabel.tracking import tracked
 
     began = time.perf_counter()
-    with saying_how_to_resume(out), screen.progress(settings.method.name) as progress:
+    with (
+        saying_how_to_resume(out),
+        screen.progress(settings.method.name) as bar,
+        tracked(log, out, settings, bar) as progress,
+    ):
         run = api.fit(settings, out, progress=progress)
     report(run, time.perf_counter() - began, json)
 
@@ -64,12 +74,14 @@ def resume(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="optimiser.rate or optimiser.clip.")
     ] = None,
+    log: Log = None,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Go on with a run that was stopped; it may go on elsewhere than it began."""
     from surelabel import api
     from surelabel.runs import RunDir
+    from surelabel.tracking import tracked
 
     named = {"train.device": device, "train.devices": devices, "train.threads": threads}
     settings = {name: value for name, value in named.items() if value is not None}
@@ -78,6 +90,11 @@ def resume(
     if opened.is_done:
         screen.tell(f"note: {run} has already ended; nothing is left to do")
     began = time.perf_counter()
-    with saying_how_to_resume(run), screen.progress(opened.config().method.name) as progress:
+    config = opened.config()
+    with (
+        saying_how_to_resume(run),
+        screen.progress(config.method.name) as bar,
+        tracked(log or [], run, config, bar) as progress,
+    ):
         api.resume(opened, progress=progress, settings=settings, trust=trust)
     report(opened, time.perf_counter() - began, json)
