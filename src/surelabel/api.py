@@ -216,6 +216,7 @@ def _check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest
         "schema": SCHEMA_VERSION,
         "class_names": list(corpus.class_names),
         "input_shape": list(corpus.train.input_shape),
+        "stored_shape": list(corpus.train.x.shape[1:]),
         "num_train": len(corpus.train),
         "num_validation": 0 if corpus.validation is None else len(corpus.validation),
         "tests": {name: len(rows) for name, rows in corpus.tests.items()},

@@ -54,7 +54,8 @@ class TrainedModel:
         run_dir.require_done()
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
         extractor = features.load(run_dir) if config.model.cache_features else None
-        parts = config, tuple(data["class_names"]), tuple(data["input_shape"]), given
+        shape, stored = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
+        parts = _with_window(config, shape, stored), tuple(data["class_names"]), shape, given
         try:
             return cls(*parts, load_file(run_dir.weights_file), extractor, device)
         except RunError as error:
@@ -107,3 +108,11 @@ class TrainedModel:
         rows = torch.arange(len(inputs)).split(batch_size)
         parts = [function(self.seen(inputs[part])).float().cpu() for part in rows]
         return torch.cat(parts).numpy() if len(inputs) else np.empty((0, len(self.class_names)), dtype=np.float32)
+
+
+def _with_window(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, ...]) -> RunConfig:
+    """The configuration with the sizes that a data set had brought itself, so that new images are looked at in the same way."""
+    if shape == stored:
+        return config
+    window = {"image_size": min(stored[1:]), "crop": shape[1]}
+    return config.model_copy(update={"data": config.data.model_copy(update=window)})
