@@ -358,9 +358,8 @@ def main() -> None:
         measure(arguments.measure, arguments.data)
         return
     print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ratios of samples per second over the first line of a table, "
+        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ratios over a table's first line, median [95 % interval]"
     )
-    print("median [95 % bootstrap interval]")
     if arguments.only in (None, "batches"):
         import torch
 

@@ -1,7 +1,7 @@
 """State that must survive a restart and be right on every rank: a table with a row per sample, and averaged weights."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -93,7 +93,14 @@ class SampleStore(nn.Module):
         """Set the whole table to (N, ...) `rows`, which are equal on all ranks."""
         if len(rows) != self.num_samples:
             raise ValueError(f"expected {self.num_samples} rows, got {len(rows)}")
-        new = rows[self._start : self._stop].to(self.rows)
+        self._set_own(rows[self._start : self._stop].to(self.rows))
+
+    def average(self, others: Sequence["SampleStore"]) -> None:
+        """Set the table to the mean of `others`, tables of the same shape that are divided in the same way."""
+        self._set_own(torch.stack([other.rows[:-1] for other in others]).mean(0))
+
+    def _set_own(self, new: Tensor) -> None:
+        """Set the rows that this rank holds, but not those that are fixed."""
         if self.fixed is not None:
             fixed = self.fixed[self._start : self._stop]
             new = torch.where(fixed.view(-1, *[1] * (new.dim() - 1)), self.rows[:-1], new)

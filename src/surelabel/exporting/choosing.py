@@ -177,7 +177,7 @@ def _lost_classes(given: np.ndarray, taken: np.ndarray, class_names: tuple[str, 
         lost, size = int((rows & taken).sum()), int(rows.sum())
         if lost > MOST * size:
             found.append(
-                f"the class {name!r} loses {lost} of its {size} rows to suggestions of the model; "
+                f"the class {str(name)!r} loses {lost} of its {size} rows to suggestions of the model; "
                 "look at them first, or limit that with a cap per class"
             )
     return found

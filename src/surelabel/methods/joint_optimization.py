@@ -122,8 +122,7 @@ class JointOptimization(Method):
     def update_labels(self, run: Run) -> None:
         """Labels <- the mean of the last epochs' predictions, if `begin` epochs are over."""
         if run.clock.epoch >= self.begin:
-            # Row by row on each rank's own block, for all these tables are divided in the same way.
-            self.target.rows.copy_(torch.stack([store.rows for store in self.stores]).mean(0))
+            self.target.average(self.stores)
 
     def label_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
         """L_c + a L_p + b L_e; the prediction is remembered."""
