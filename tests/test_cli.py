@@ -126,8 +126,8 @@ class TestFit:
         result = done("fit", "digits", "--out", "r", "--noise", "symmetric:0.4", *QUICK)
         for part in ("Test accuracy:", "Labels that look wrong:", "The true labels are known here: 40.0 %", "digits/"):
             assert part in result.stdout
-        assert "surelabel audit r" in result.stdout
-        assert "surelabel predict r DATA" in result.stdout
+        for command in ("report", "review", "export"):
+            assert f"surelabel {command} r" in result.stdout
         assert "note: symmetric noise, 40.0 % nominal (true class excluded" in result.stderr
         assert "epoch 2/2" in result.stderr
 
