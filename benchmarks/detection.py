@@ -2,7 +2,7 @@
 
     python benchmarks/detection.py --out runs/detection.jsonl                  # digits; measures what is missing, prints tables
     python benchmarks/detection.py --out runs/detection.jsonl --only "pair 30 %" --arms car "cleanlab, logistic regression, C=0.1"
-    python benchmarks/detection.py --out /tmp/quick.jsonl --quick              # a small part with few epochs: does it run?
+    python benchmarks/detection.py --out runs/quick.jsonl --quick              # a small part with few epochs: does it run?
     python benchmarks/detection.py --out runs/detection.jsonl --cifar10 PATH   # CIFAR-10 with human labels, fast network
 
 cleanlab (pip install 'surelabel[interop]') is shown in its best light: for each of its models the best of its three label-quality scores
