@@ -23,7 +23,7 @@ ALLOWED = {
     "methods": {"core", "config", "errors", "losses", "selection", "mixing", "methods"},
     "runs": {"config", "errors"},
     "engine": {"core", "config", "data", "errors", "losses", "runs", "engine"},
-    "verdicts": {"runs", "selection", "errors"},
+    "verdicts": {"runs", "errors", "verdicts"},
     "analysis": {"runs", "selection", "errors", "analysis"},
     "reporting": {"runs", "config", "verdicts", "data", "analysis", "errors", "reporting"},
     "exporting": {"runs", "verdicts", "errors", "exporting"},

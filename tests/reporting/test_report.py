@@ -123,13 +123,17 @@ def test_figures_are_files_too(both):
         assert texts, file.name
 
 
-def test_probabilities_become_expected_numbers(report):
-    table = report.audited("features")
-    table.columns = {**table.columns, "p_wrong": np.linspace(1, 0, len(table))}
-    page = report("features", audits=[table])
-    assert f"{len(table) // 2} of {len(table)} labels look wrong" in page.text
-    assert f"about {len(table) / 2:.0f} labels are wrong in all (50.0 %)" in page.text
-    assert re.search(r"Look at the first 3\d suspects: about 2\d are wrong", page.text)
+def test_the_summary_says_what_the_audit_says(report):
+    table = report.audited("images")
+    page = report("images", audits=[table])
+    assert f"{table.num_suspicious} of {len(table)} labels look wrong" in page.text
+    for text in (*table.sentences(), *table.warnings):
+        assert text in page.text
+    rate = table.class_rates[table.class_names[0]]
+    assert f"{100 * rate.rate:.1f}\u00a0% ({100 * rate.interval[0]:.0f}" in page.source
+    assert "Estimated labels of each true class" in page.text
+    plan = table.budgets()[0]
+    assert re.search(rf"What a review would find.*\b{plan.budget} {plan.num_wrong:.0f} ", page.text)
 
 
 def test_a_report_of_nothing_is_refused(tmp_path):

@@ -236,6 +236,7 @@ def test_names_are_shown_as_they_are_and_classes_are_found_by_typing(server, ope
     page.keyboard.press("?")
     expect(page.locator("#help")).to_be_visible()
     page.keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_hidden()
     shown = page.locator("#id").text_content()
     page.keyboard.press("c")
     page.keyboard.type("zEb")

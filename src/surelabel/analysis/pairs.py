@@ -81,6 +81,19 @@ def confidence_drawing(
     return Drawing("confidence", title, text + _left_out(chosen, names), heat)
 
 
+def shares_drawing(name: str, title: str, axes: tuple[str, str], table: np.ndarray, names: Sequence[str]) -> Drawing:
+    """(K, K) shares whose rows sum to one."""
+    chosen = most_confused(table)
+    off = table - np.diag(np.diag(table))
+    order = [divmod(int(place), len(table)) for place in np.argsort(-off, axis=None, kind="stable")[:5]]
+    pairs = "; ".join(f"{names[a]} to {names[b]} {off[a, b]:.1%}" for a, b in order if off[a, b] >= 0.001)
+    text = f"{title}: the mean on the diagonal is {np.diag(table).mean():.1%}"
+    text += f". Largest off it: {pairs}." if pairs else ". Nothing lies off it."
+    cells = table[np.ix_(chosen, chosen)]
+    heat = _heat(cells, cells, [names[at] for at in chosen], axes, "Share of the row")
+    return Drawing(name, title, text.replace("%", " %") + _left_out(chosen, names), heat)
+
+
 def _left_out(chosen: np.ndarray, names: Sequence[str]) -> str:
     return "" if len(chosen) == len(names) else f" The {len(chosen)} most confused of {len(names)} classes are shown."
 

@@ -7,7 +7,7 @@ import typer
 
 from surelabel import screen
 from surelabel.cli.application import Json, Run, Trust, app
-from surelabel.cli.summary import NUM_SHOWN, say_measures, say_ranked, say_suspicious
+from surelabel.cli.summary import NUM_SHOWN, say_classes, say_findings, say_plans, say_ranked
 from surelabel.errors import ConfigError
 
 
@@ -54,21 +54,28 @@ def audit(
     run: Run,
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Where to write. Default: RUN/audit.csv")] = None,
     top: Annotated[int, typer.Option(metavar="N", min=0, help="Rows to show.")] = 20,
+    budget: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Say what looking at the first N labels would find.")
+    ] = None,
+    min_probability: Annotated[
+        float, typer.Option(metavar="P", min=0, max=1, help="P(wrong) from which a label looks wrong.")
+    ] = 0.5,
     json: Json = False,
 ) -> None:
-    """All labels of a finished run, the most suspicious first."""
+    """All labels of a finished run, the most suspicious first, and how many of them are wrong. Nothing is trained."""
     from surelabel.runs import RunDir
     from surelabel.verdicts import audit
 
-    table, file = audit(run), _file(out, run / "audit.csv")
+    table, file = audit(run, min_probability=min_probability), _file(out, run / "audit.csv")
     RunDir(file.parent).write(file.name, table.to_csv)
+    plans = table.budgets() if budget is None else [table.expected(budget)]
     if json:
-        screen.say_json(
-            {"csv": file, "rows": len(table), "measures": table.measures() or None, "top": list(table.head(top))}
-        )
+        content = {"csv": file, **table.summary(), "budgets": [plan.to_dict() for plan in plans]}
+        screen.say_json({**content, "top": list(table.head(top))})
         return
     say_ranked(table, top)
     screen.say()
-    say_suspicious(table)
-    say_measures(table)
-    screen.say(f"All {len(table)} rows: {file}")
+    say_findings(table)
+    say_classes(table)
+    say_plans(plans)
+    screen.say(f"\nAll {len(table):,} rows: {file}")

@@ -14,14 +14,13 @@ from typing import Protocol
 
 import numpy as np
 
-from surelabel.errors import ConfigError, RunError
+from surelabel.errors import RunError
 from surelabel.runs import RunDir
-from surelabel.verdicts import Audit
+from surelabel.verdicts import SUSPICIOUS_FROM, Audit
+from surelabel.verdicts.corrections import capped, check_share, losing_classes
 
 FINAL = ("keep", "relabel")
 """Actions of a person after which a label is known."""
-MOST = 0.5
-"""Share of a class's rows; a class that would lose more is named in a warning."""
 
 
 class Decided(Protocol):
@@ -44,16 +43,14 @@ class Decided(Protocol):
 class Rules:
     """When the model may change a label."""
 
-    min_probability: float = 0.5
+    min_probability: float = SUSPICIOUS_FROM
     """Lowest P(wrong) at which a suggestion is taken."""
     class_cap: float | None = None
     """Largest share of the rows given a class that the model may take away from it; None is no limit."""
 
     def __post_init__(self) -> None:
         for name in ("min_probability", "class_cap"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= 1:
-                raise ConfigError(f"{name}: {value} is not allowed; expected a number in 0..1")
+            check_share(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,7 @@ def choose(run: RunDir, audit: Audit, decisions: Mapping[str, Decided], rules: R
     by[rows["verdict"] == "trusted"] = "person"
     unknown = _take_decisions(rows["id"], decisions, audit.class_names, (label, by, at))
     suspected = (p_wrong >= rules.min_probability) & (by == "nobody")
-    taken = _capped(suspected & (suggested != given), given, p_wrong, rules.class_cap)
+    taken = capped(suspected & (suggested != given), given, p_wrong, rules.class_cap)
     label[taken], by[taken] = suggested[taken], "model"
     columns = {name: rows[name] for name in ("id", "given", "suggested", "probability", "p_wrong", "split")}
     columns |= {"label": label, "decided_by": by, "decided_at": at, "changed": label != given}
@@ -133,8 +130,7 @@ def _in_order(run: RunDir, audit: Audit) -> dict[str, np.ndarray]:
     rows = {name: np.asarray(audit.columns[name])[order] for name in names}
     for name in ("id", "given", "suggested", "split", "verdict"):
         rows[name] = rows[name].astype(object)
-    p_wrong = audit.columns["p_wrong"] if "p_wrong" in audit.columns else 1 - audit.columns["quality"]
-    rows["p_wrong"] = np.nan_to_num(np.asarray(p_wrong, dtype=np.float64), nan=0.0).clip(0, 1)[order]
+    rows["p_wrong"] = audit.p_wrong[order]
     rows["probability"] = np.asarray(audit.columns["suggested_probability"], dtype=np.float64)[order]
     return rows
 
@@ -158,29 +154,12 @@ def _take_decisions(
     return [name for name in decisions if name not in place]
 
 
-def _capped(wanted: np.ndarray, given: np.ndarray, p_wrong: np.ndarray, cap: float | None) -> np.ndarray:
-    """(N,) bool: of the wanted rows, the most suspicious up to a share of each given class."""
-    if cap is None:
-        return wanted
-    allowed = np.zeros(len(wanted), dtype=bool)
-    for name in set(given[wanted].tolist()):
-        rows = np.flatnonzero(wanted & (given == name))
-        most = int(cap * (given == name).sum() + 1e-9)  # 0.29 x 100 rows are 29, not 28
-        allowed[rows[np.argsort(-p_wrong[rows], kind="stable")][:most]] = True
-    return allowed
-
-
 def _lost_classes(given: np.ndarray, taken: np.ndarray, class_names: tuple[str, ...]) -> list[str]:
-    found = []
-    for name in class_names:
-        rows = given == name
-        lost, size = int((rows & taken).sum()), int(rows.sum())
-        if lost > MOST * size:
-            found.append(
-                f"the class {str(name)!r} loses {lost} of its {size} rows to suggestions of the model; "
-                "look at them first, or limit that with a cap per class"
-            )
-    return found
+    return [
+        f"the class {name!r} loses {lost} of its {size} rows to suggestions of the model; "
+        "look at them first, or limit that with a cap per class"
+        for name, (lost, size) in losing_classes(given, taken, class_names).items()
+    ]
 
 
 def _unknown_rows(unknown: list[str]) -> list[str]:

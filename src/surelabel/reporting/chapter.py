@@ -9,13 +9,10 @@ import numpy as np
 from surelabel.config import RunConfig
 from surelabel.data.examples import Corpus, Examples
 from surelabel.runs import RunDir
-from surelabel.verdicts import SUSPICIOUS_BELOW, Audit
+from surelabel.verdicts import Audit
 
 LEAST_SPREAD = 0.05
 """Between the lowest and the highest tau, without 2 % at each end, from which on it is worth a figure."""
-
-PROBABLY = 0.5
-"""Probability of being wrong above which a label looks wrong."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +53,7 @@ class Chapter:
     @cached_property
     def flagged(self) -> np.ndarray:
         """(N,) bool: labels that look wrong."""
-        return self.columns["quality"] < SUSPICIOUS_BELOW if self.p_wrong is None else self.p_wrong > PROBABLY
-
-    @cached_property
-    def p_wrong(self) -> np.ndarray | None:
-        """(N,) the calibrated probability that the label is wrong, where the audit has one."""
-        if "p_wrong" not in self.columns:
-            return None
-        return np.nan_to_num(self.columns["p_wrong"].astype(np.float64), nan=0.0)
+        return self.audit.is_suspicious
 
     @property
     def num_flagged(self) -> int:

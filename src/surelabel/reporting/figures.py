@@ -9,7 +9,7 @@ from surelabel.analysis.curves import accuracy_drawing, accuracy_on_test, compar
 from surelabel.analysis.density import density_drawing
 from surelabel.analysis.drawing import HEIGHT, WIDTH, Drawing, darkened
 from surelabel.analysis.memorisation import memorisation_figure, memorisation_text
-from surelabel.analysis.pairs import confidence_drawing, confusion_drawing, counts, means
+from surelabel.analysis.pairs import confidence_drawing, confusion_drawing, counts, means, shares_drawing
 from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element
 from surelabel.reporting.thumbnails import data_uri
@@ -41,7 +41,15 @@ def label_drawings(chapter: Chapter) -> list[Drawing]:
         title = "Suggested label against true label"
         table = counts(chapter.codes("clean"), suggested, size)
         drawings.append(confusion_drawing("suggested-true", title, ("True label", "Suggested label"), table, names))
-    return drawings
+    return [*drawings, _transitions(chapter)]
+
+
+def _transitions(chapter: Chapter) -> Drawing:
+    """Which labels each class is probably given."""
+    title, names = "Estimated labels of each true class", chapter.class_names
+    return shares_drawing(
+        "transitions", title, ("True label (estimated)", "Given label"), chapter.audit.transition_matrix, names
+    )
 
 
 def _density(chapter: Chapter) -> Drawing:

@@ -60,8 +60,7 @@ def _caption(chapter: Chapter, row: int) -> Html:
     ]
     if "clean" in values:
         lines.append(element("span", element("span", "true ", class_="word"), values["clean"], class_="true"))
-    if chapter.p_wrong is not None:
-        lines.append(element("span", f"P(wrong) {chapter.p_wrong[row]:.3f}", class_="word"))
+    lines.append(element("span", f"P(wrong) {chapter.audit.p_wrong[row]:.3f}", class_="word"))
     lines.append(element("span", values["id"], class_="id", title=values["id"]))
     return element("div", *lines, class_="caption")
 

@@ -110,6 +110,7 @@ def _chapter(chapter: Chapter, num_runs: int, folder: Path | None, others: Mappi
         "Labels": joined(_note(chapter), drawn.shown(drawn.label_drawings(chapter), folder, prefix)),
         "Suspects of each class": gallery(chapter, MOST_SAMPLES // num_runs),
         "Classes": tables.classes(chapter),
+        "Review": tables.budgets(chapter),
         "First suspects": tables.suspects(chapter),
     }
     if others:

@@ -1,5 +1,6 @@
 """The tables of the report."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from surelabel.analysis.curves import accuracy_on_test, memorised
 from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element
 from surelabel.reporting.scores import Comparison
-from surelabel.reporting.words import percent
+from surelabel.reporting.words import percent, rate_text
 
 NUM_SUSPECTS = 100
 """Rows of the table of suspects; the whole table is what `surelabel audit` writes."""
@@ -87,16 +88,26 @@ def classes(chapter: Chapter) -> Html:
     given, suggested = chapter.codes("given"), chapter.codes("suggested")
     total, flagged = (np.bincount(codes, minlength=size) for codes in (given, given[chapter.flagged]))
     away = np.bincount(suggested[chapter.flagged], minlength=size)
-    header = ["Class", "Labels", "Look wrong", "Share", "Suggested for other labels"]
+    header = ["Class", "Labels", "Look wrong", "Probably wrong (interval)", "Suggested for other labels"]
+    rates = chapter.audit.class_rates
     rows = [
-        [name, total[at], flagged[at], percent(flagged[at] / max(1, total[at])), away[at]]
-        for at, name in enumerate(chapter.class_names)
+        [name, total[at], flagged[at], rate_text(rates[name]), away[at]] for at, name in enumerate(chapter.class_names)
     ]
     if chapter.is_wrong is not None:
         header.append("Really wrong")
         wrong = np.bincount(given[chapter.is_wrong], minlength=size)
         rows = [[*row, wrong[at]] for at, row in enumerate(rows)]
     return table("Labels by class", header, rows, sortable=True)
+
+
+def budgets(chapter: Chapter) -> Html:
+    """What looking at the first so many suspects brings."""
+    header = ["Look at the first", "About so many are wrong", "At least", "At most", "Share of all wrong labels"]
+    rows = [
+        [plan.budget, round(plan.num_wrong), math.floor(plan.low), math.ceil(plan.high), percent(plan.recall)]
+        for plan in chapter.audit.budgets()
+    ]
+    return table("What a review would find", header, rows)
 
 
 def final_figures(chapter: Chapter) -> dict[str, Any]:
@@ -109,10 +120,12 @@ def final_figures(chapter: Chapter) -> dict[str, Any]:
         "Epochs": last.get("epoch"),
         "Labels": len(chapter.audit),
         "Labels that look wrong": f"{chapter.num_flagged:,} ({percent(chapter.num_flagged / max(1, len(chapter.audit)))})",
+        "Labels that are probably wrong": rate_text(chapter.audit.noise_rate),
         "Test accuracy, last epoch": percent(test[-1]) if test else None,
         "False labels memorised, last epoch": percent(kept[-1]) if kept else None,
         "AUROC of finding wrong labels": measured.get("quality_auroc"),
         "Average precision": measured.get("average_precision"),
+        "Calibration error of P(wrong)": measured.get("calibration_error"),
         "Suggestions that are right": percent(measured["suggested_accuracy"]) if measured else None,
         "Seconds of training": round(sum(row.get("seconds", 0) for row in chapter.metrics)),
     }

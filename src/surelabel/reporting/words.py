@@ -5,14 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from surelabel.analysis.curves import accuracy_on_test, names_of_tests
-from surelabel.analysis.pairs import counts, top_pairs
 from surelabel.reporting.chapter import Chapter
-
-NUM_PAIRS = 5
-BUDGETS = (50, 100, 200, 500, 1000, 2000)
-"""Numbers of suspects that somebody may want to look at."""
-MOST_LOST = 0.5
-"""Share of a class's labels that look wrong, from which on the class is named in a warning."""
+from surelabel.verdicts import Rate
 
 
 def percent(share: float) -> str:
@@ -25,62 +19,28 @@ def amount(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def rate_text(rate: Rate) -> str:
+    """About 12.3 % (10 to 15)."""
+    if rate.rate is None or rate.interval is None:
+        return "-"
+    low, high = rate.interval
+    return f"{percent(rate.rate)} ({100 * low:.0f}\u00a0to\u00a0{100 * high:.0f})"
+
+
 def warnings(chapter: Chapter) -> Iterator[str]:
     """What a reader should know before anything else."""
-    if 2 * chapter.num_flagged > len(chapter.audit):
-        yield (
-            "More than half of the labels look wrong. That is more likely a run that did not learn than data this bad: look at the "
-            "accuracy below, train longer, or try another learning rate."
-        )
-    yield from _lost_classes(chapter)
+    yield from chapter.audit.warnings
     yield from chapter.config.notices()
     if chapter.corpus is None:
         yield "The data of this run could not be read again, so no samples are shown, only their ids."
 
 
-def _lost_classes(chapter: Chapter) -> Iterator[str]:
-    if 2 * chapter.num_flagged > len(chapter.audit):
-        return
-    given = chapter.codes("given")
-    total = np.bincount(given, minlength=len(chapter.class_names))
-    flagged = np.bincount(given[chapter.flagged], minlength=len(chapter.class_names))
-    for at in np.flatnonzero(flagged > MOST_LOST * total):
-        yield (
-            f"{flagged[at]:,} of the {total[at]:,} labels {chapter.class_names[at]!r} look wrong. If that class is rare or hard, look at "
-            "them before correcting any."
-        )
-
-
 def summary(chapter: Chapter) -> Iterator[str]:
     """What was found."""
-    share = chapter.num_flagged / max(1, len(chapter.audit))
-    yield f"{chapter.num_flagged:,} of {amount(len(chapter.audit), 'label')} look wrong ({percent(share)})."
-    yield from _expected(chapter)
-    pairs = top_pairs(_suggested(chapter), NUM_PAIRS)
-    if pairs:
-        names = chapter.class_names
-        listed = "; ".join(f"given {names[a]}, suggested {names[b]} ({count:,})" for a, b, count in pairs)
-        yield f"Most often: {listed}."
+    look = f"{chapter.num_flagged:,} of {amount(len(chapter.audit), 'label')} look wrong"
+    yield f"{look}: their P(wrong) is {chapter.audit.min_probability:g} or more."
+    yield from chapter.audit.sentences()
     yield from accuracy_sentences(chapter)
-    yield from _truth(chapter)
-
-
-def _expected(chapter: Chapter) -> Iterator[str]:
-    """What calibrated probabilities say about the whole, and about the first that somebody looks at."""
-    if chapter.p_wrong is None or not len(chapter.p_wrong):
-        return
-    total = chapter.p_wrong.sum()
-    yield f"By their probabilities, about {total:,.0f} labels are wrong in all ({percent(total / len(chapter.p_wrong))})."
-    budget = max((size for size in BUDGETS if size <= chapter.num_flagged), default=chapter.num_flagged)
-    first = chapter.p_wrong[:budget]
-    if budget:
-        yield f"Look at the first {amount(len(first), 'suspect')}: about {first.sum():,.0f} are wrong."
-
-
-def _suggested(chapter: Chapter) -> np.ndarray:
-    """(K, K): labels that look wrong, by given and suggested class."""
-    given, suggested = (chapter.codes(name)[chapter.flagged] for name in ("given", "suggested"))
-    return counts(given, suggested, len(chapter.class_names))
 
 
 def accuracy_sentences(chapter: Chapter) -> Iterator[str]:
@@ -92,16 +52,6 @@ def accuracy_sentences(chapter: Chapter) -> Iterator[str]:
         yield f"The network predicts {percent(values[-1])} of {where} correctly after the last epoch ({epochs[-1]})."
     if not tests:
         yield "There is no test set, so how well the network predicts new data is not known."
-
-
-def _truth(chapter: Chapter) -> Iterator[str]:
-    measured = chapter.audit.measures()
-    if not measured:
-        return
-    text = f"The true labels of this run are known: {percent(measured['wrong_labels'])} of the labels are really wrong"
-    if "quality_auroc" in measured:
-        text += f"; the ranking finds them with an AUROC of {measured['quality_auroc']:.3f}"
-    yield f"{text}, and {percent(measured['suggested_accuracy'])} of the suggestions are right."
 
 
 def confidence_note(chapter: Chapter) -> str | None:
@@ -134,6 +84,7 @@ def key_figures(chapter: Chapter) -> Iterator[tuple[str, str]]:
     """The few numbers that most readers came for."""
     yield "labels", f"{len(chapter.audit):,}"
     yield "look wrong", f"{chapter.num_flagged:,}"
+    yield "probably wrong in all", rate_text(chapter.audit.noise_rate)
     test = accuracy_on_test(chapter.metrics)[1]
     if test:
         yield "test accuracy, last epoch", percent(test[-1])

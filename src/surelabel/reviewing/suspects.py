@@ -48,9 +48,7 @@ class Suspects:
         self.place = self._places()
         self.number_of = {name: number for number, name in enumerate(self.class_names)}
         self.given, self.suggested = (self._numbers(name) for name in ("given", "suggested"))
-        self.is_calibrated = "p_wrong" in audit.columns
-        p_wrong = audit.columns["p_wrong"] if self.is_calibrated else 1 - audit.columns["quality"].astype(np.float64)
-        self.p_wrong = np.nan_to_num(np.asarray(p_wrong, dtype=np.float64), nan=0.0).clip(0, 1)
+        self.p_wrong, self.is_calibrated = audit.p_wrong, audit.is_calibrated
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -1,0 +1,88 @@
+"""Wrong labels by class: rates, the estimated transition matrix, and the classes that are taken for each other."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from surelabel.verdicts.calibration import Calibration
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How many of some labels are wrong, as a number and as a share, with the ends of an interval."""
+
+    num_labels: int
+    num_wrong: float
+    low: float
+    high: float
+
+    @property
+    def rate(self) -> float | None:
+        """The share, if there are labels."""
+        return self.num_wrong / self.num_labels if self.num_labels else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The ends as shares."""
+        return (self.low / self.num_labels, self.high / self.num_labels) if self.num_labels else None
+
+    def to_dict(self) -> dict[str, object]:
+        """For JSON."""
+        ends = self.interval
+        return {
+            "labels": self.num_labels,
+            "wrong": self.num_wrong,
+            "rate": self.rate,
+            "interval": None if ends is None else list(ends),
+        }
+
+
+@dataclass(frozen=True)
+class Pair:
+    """About so many labels `given` are really of the class `true`."""
+
+    given: str
+    true: str
+    num_labels: float
+    share_of_given: float
+
+
+def rate_of(calibration: Calibration, rows: np.ndarray, confidence: float) -> Rate:
+    """The estimate for these rows."""
+    low, high = calibration.interval(rows, confidence)
+    return Rate(len(calibration.p_wrong[rows]), float(calibration.p_wrong[rows].sum()), low, high)
+
+
+def joint_counts(given: np.ndarray, p_wrong: np.ndarray, alternatives: np.ndarray) -> np.ndarray:
+    """(K, K) expected number of labels by true class (row) and given class (column)."""
+    num_classes = alternatives.shape[1]
+    counts = np.zeros((num_classes, num_classes))
+    for label in range(num_classes):
+        rows = given == label
+        counts[:, label] = p_wrong[rows] @ alternatives[rows]
+        counts[label, label] += (1 - p_wrong[rows]).sum()
+    return counts
+
+
+def transition_matrix(counts: np.ndarray) -> np.ndarray:
+    """(K, K) P(given | true), rows sum to one; a class that nothing seems to be of keeps its labels."""
+    total = counts.sum(1, keepdims=True)
+    return np.where(total > 1e-9, counts / np.maximum(total, 1e-9), np.eye(len(counts)))
+
+
+def confused_pairs(counts: np.ndarray, class_names: tuple[str, ...], most: int) -> list[Pair]:
+    """The pairs with the most wrong labels, at least half a label each."""
+    wrong = counts * (1 - np.eye(len(counts)))
+    of_given = np.maximum(counts.sum(0), 1e-9)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:most]
+    pairs = (divmod(int(place), len(counts)) for place in order)
+    return [
+        Pair(
+            class_names[given],
+            class_names[true],
+            float(wrong[true, given]),
+            float(wrong[true, given] / of_given[given]),
+        )
+        for true, given in pairs
+        if wrong[true, given] >= 0.5
+    ]

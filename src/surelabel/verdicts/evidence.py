@@ -1,0 +1,62 @@
+"""What a run says of each label: the columns of samples.parquet in the order of the data, with P(wrong) added."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from surelabel.runs import RunDir
+from surelabel.verdicts.calibration import Calibration
+from surelabel.verdicts.curve import calibrated
+
+CLASS_COLUMNS = ("given", "suggested", "target", "prediction", "clean")
+"""Columns that hold class numbers."""
+TRAINED, HELD_OUT = "training", "prediction"
+"""Verdicts that are calibrated, each by itself; what a person has confirmed is not."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Columns by name, classes as numbers; (N, K) soft labels that say which other class a row may be of."""
+
+    columns: dict[str, np.ndarray]
+    class_names: tuple[str, ...]
+    alternatives: np.ndarray
+
+
+def read(run: RunDir) -> Evidence:
+    """The evidence of a finished run."""
+    samples, labels = run.samples(), run.labels()
+    soft = {
+        name: samples[name].combine_chunks().flatten().to_numpy().reshape(len(samples), -1)
+        for name in ("target", "probability")
+    }
+    columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in soft}
+    columns["target"] = soft["target"].argmax(1)
+    if labels["clean"].null_count == 0:
+        columns["clean"] = labels["clean"].to_numpy()
+    names = tuple(map(str, run.data()["class_names"]))
+    return Evidence(columns, names, _alternatives(columns, soft["target"] + soft["probability"]))
+
+
+def _alternatives(columns: dict[str, np.ndarray], soft: np.ndarray) -> np.ndarray:
+    """(N, K) which class a row is of if its label is wrong: the suggestion, or what targets and predictions say of the others."""
+    rows = np.arange(len(soft))
+    others = np.nan_to_num(soft.astype(np.float64)).clip(0)
+    differs = columns["suggested"] != columns["given"]
+    others[rows[differs], columns["suggested"][differs]] += columns["suggested_probability"][differs]
+    others[rows, columns["given"]] = 0
+    total = others.sum(1, keepdims=True)
+    anything = np.ones_like(others)
+    anything[rows, columns["given"]] = 0
+    filled = np.where(total > 0, others, anything)
+    return filled / np.maximum(filled.sum(1, keepdims=True), 1e-300)
+
+
+def calibration_of(columns: dict[str, np.ndarray], seed: int = 0) -> Calibration:
+    """P(wrong) of all rows: held-out rows have no history and another kind of quality, so they get a curve of their own."""
+    quality, verdict = columns["quality"], columns["verdict"]
+    trained, held_out = np.flatnonzero(verdict == TRAINED), np.flatnonzero(verdict == HELD_OUT)
+    parts = [(trained, columns["first_learned"][trained]), (held_out, None)]
+    parts = [(rows, history) for rows, history in parts if len(rows)]
+    curves = [calibrated(quality[rows], history, seed) for rows, history in parts]
+    return Calibration(quality, [rows for rows, _ in parts], curves)

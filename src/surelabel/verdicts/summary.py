@@ -1,0 +1,146 @@
+"""An audit in plain words, and as one value for JSON."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from surelabel.verdicts.budget import handy_budget
+from surelabel.verdicts.classes import Rate
+from surelabel.verdicts.curve import MIN_ROWS
+from surelabel.verdicts.evidence import HELD_OUT, TRAINED
+
+if TYPE_CHECKING:
+    from surelabel.verdicts import Audit
+
+NUM_PAIRS = 10
+WIDE = 0.2
+"""An interval for a rate that is wider than this is pointed out."""
+REPEATED = 0.98
+"""A network that repeats this share of the given labels has nothing to suggest."""
+
+
+def as_dict(audit: "Audit") -> dict[str, Any]:
+    """Everything but the rows; only plain Python values."""
+    return {
+        "rows": len(audit),
+        "suspicious": audit.num_suspicious,
+        "suspicious_from": audit.min_probability,
+        "confidence": audit.confidence,
+        **{f"noise_{key}": value for key, value in audit.noise_rate.to_dict().items() if key != "labels"},
+        "classes": {name: rate.to_dict() for name, rate in audit.class_rates.items()},
+        "class_names": list(audit.class_names),
+        "transition_matrix": audit.transition_matrix.tolist(),
+        "confused_pairs": [
+            {"given": p.given, "true": p.true, "labels": p.num_labels, "share_of_given": p.share_of_given}
+            for p in audit.confused_pairs(NUM_PAIRS)
+        ],
+        "budgets": [plan.to_dict() for plan in audit.budgets()],
+        "measures": audit.measures() or None,
+        "warnings": audit.warnings,
+    }
+
+
+def sentences(audit: "Audit") -> Iterator[str]:
+    """For the screen."""
+    rate = audit.noise_rate
+    yield f"About {rate.num_wrong:,.0f} of {rate.num_labels:,} labels are wrong: {_percent(rate.rate)} {_between(rate)}."
+    if rate.num_wrong >= 0.5:
+        plan = audit.expected(handy_budget(len(audit), audit.columns["p_wrong"]))
+        yield (
+            f"Look at the first {plan.budget:,}: about {plan.num_wrong:,.0f} are wrong, "
+            f"which is {_percent(plan.recall)} of all wrong ones."
+        )
+    pairs = [f"{p.num_labels:,.0f} given as {p.given!r} are {p.true!r}" for p in audit.confused_pairs(3)]
+    if pairs:
+        yield f"Most often confused: about {', '.join(pairs)}."
+    yield from _worst_class(audit)
+    yield from _truth(audit)
+
+
+def warnings(audit: "Audit") -> Iterator[str]:
+    """What a reader must know before believing the figures."""
+    yield from _unclear(audit)
+    share = audit.noise_rate.rate or 0
+    if share > 0.5:
+        yield (
+            "More than half of the labels look wrong. Perhaps the network has not learned the classes yet: train longer before you "
+            "believe it."
+        )
+    repeated = _repeated(audit)
+    if repeated > REPEATED and share > 0.05:
+        yield (
+            f"In the end the network repeats {_percent(repeated)} of the given labels, wrong ones too. The ranking rests on the history of "
+            "training, and suggestions are of little use: train with a method that resists wrong labels, such as car."
+        )
+    yield from _losing(audit)
+
+
+def _losing(audit: "Audit") -> Iterator[str]:
+    """Classes that might be relabelled away; where most classes would be, that says nothing about any of them."""
+    if 2 * len(audit.losing) > len(audit.class_names) > 2:
+        return
+    for name, (lost, size) in audit.losing.items():
+        yield (
+            f"Accepting all suggestions would change {lost:,} of the {size:,} labels {name!r}. If that class is rare or hard, look at "
+            "them first, or cap the changes per class."
+        )
+
+
+def _unclear(audit: "Audit") -> Iterator[str]:
+    """Where groups of labels do not separate."""
+    parts = {TRAINED: "labels", HELD_OUT: "held-out labels"}
+    for verdict, text in parts.items():
+        rows = np.flatnonzero(audit.columns["verdict"] == verdict)
+        if not len(rows):
+            continue
+        if len(rows) < MIN_ROWS:
+            yield f"Only {len(rows)} {text}: too few to calibrate, so P(wrong) is 1 - quality."
+        elif not audit.calibration.is_separated_at(rows[0]):
+            yield (
+                f"The {text} do not fall into right and wrong ones, so P(wrong) is near 1 - quality: either hardly any of them is wrong, "
+                "or training has told little about them."
+            )
+    ends = audit.noise_rate.interval
+    if ends and ends[1] - ends[0] > WIDE:
+        yield f"The number of wrong labels is uncertain: between {_percent(ends[0])} and {_percent(ends[1])}."
+
+
+def _repeated(audit: "Audit") -> float:
+    """The share of given labels that the network ends with, among rows that it was trained on."""
+    trained = audit.columns["verdict"] == TRAINED
+    return float((audit.columns["prediction"] == audit.columns["given"])[trained].mean()) if trained.any() else 0.0
+
+
+def _worst_class(audit: "Audit") -> Iterator[str]:
+    """A class whose interval lies above the overall rate."""
+    overall = audit.noise_rate.rate or 0
+    rates = {name: rate for name, rate in audit.class_rates.items() if rate.interval and rate.interval[0] > overall}
+    if rates:
+        name, rate = max(rates.items(), key=lambda item: item[1].rate or 0)
+        yield f"The class with the largest share of wrong labels is {name!r}: {_percent(rate.rate)} {_between(rate)}."
+
+
+def _truth(audit: "Audit") -> Iterator[str]:
+    """Where clean labels are known."""
+    found = audit.measures()
+    if not found:
+        return
+    ranked = (
+        f"AUROC {found['quality_auroc']:.3f}, average precision {found['average_precision']:.3f}, "
+        if "quality_auroc" in found
+        else ""
+    )
+    yield (
+        f"The true labels are known here: {_percent(found['wrong_labels'], 1)} are wrong, estimated {_percent(found['estimated_wrong_labels'], 1)}; "
+        f"{ranked}calibration error {found.get('calibration_error', 0):.3f}, suggestions are right in {_percent(found['suggested_accuracy'], 1)}."
+    )
+
+
+def _percent(share: float | None, digits: int = 0) -> str:
+    return "unknown" if share is None else f"{100 * share:.{digits}f} %"
+
+
+def _between(rate: Rate) -> str:
+    low, high = rate.interval or (0.0, 1.0)
+    return f"(between {100 * low:.0f} and {100 * high:.0f} %)"

@@ -1,0 +1,76 @@
+"""Runs whose truth is known because they are made up: no training, only what a run directory says."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from surelabel.runs import SCHEMA_VERSION, RunDir
+
+NAMES = ("cat", "dog", "fox", "owl")
+
+
+def evidence(num_rows: int, rate: float, seed: int = 0) -> dict[str, np.ndarray]:
+    """Quality and first epoch as training leaves them: right labels early and high, wrong ones late and low."""
+    rng = np.random.default_rng(seed)
+    is_wrong = np.arange(num_rows) < round(rate * num_rows)
+    score = np.where(is_wrong, rng.normal(-3, 1.2, num_rows), rng.normal(3, 1.2, num_rows))
+    epoch = np.where(is_wrong, rng.integers(12, 40, num_rows), rng.integers(1, 6, num_rows))
+    epoch[is_wrong & (rng.random(num_rows) < 0.5)] = 0
+    return {"is_wrong": is_wrong, "quality": 1 / (1 + np.exp(-score)), "first_learned": epoch}
+
+
+def write_run(
+    path: Path, num_rows: int = 600, rate: float = 0.3, *, seed: int = 0, knows_truth: bool = True, held_out: int = 0
+) -> RunDir:
+    """A finished run with wrong labels of the next class, the first `held_out` rows after training ones held out."""
+    made = evidence(num_rows, rate, seed)
+    rng = np.random.default_rng(seed + 1)
+    order = rng.permutation(num_rows)
+    is_wrong, quality, epoch = (made[name][order] for name in ("is_wrong", "quality", "first_learned"))
+    clean = rng.integers(0, len(NAMES), num_rows)
+    given = np.where(is_wrong, (clean + 1) % len(NAMES), clean)
+    soft = np.full((num_rows, len(NAMES)), 0.02, dtype=np.float32)
+    soft[np.arange(num_rows), clean] = 1 - 0.02 * (len(NAMES) - 1)
+    split = np.where(np.arange(num_rows) < num_rows - held_out, "train", "validation")
+    run = RunDir(path)
+    path.mkdir(parents=True)
+    ids = np.array([f"row/{number:05d}" for number in range(num_rows)])
+    run.write_table("labels.parquet", {"id": ids, "given": given, "clean": clean, "split": split})
+    if not knows_truth:
+        unknown = np.full(num_rows, np.nan)
+        run.write_table("labels.parquet", {"id": ids, "given": given, "clean": unknown, "split": split})
+    samples = {
+        "id": ids,
+        "split": split,
+        "verdict": np.where(split == "train", "training", "prediction"),
+        "given": given,
+        "prediction": clean,
+        "quality": quality.astype(np.float32),
+        "suggested": clean,
+        "suggested_probability": np.full(num_rows, 0.9, dtype=np.float32),
+        "given_probability": quality.astype(np.float32),
+        "mean_given_probability": quality.astype(np.float32),
+        "mean_margin": (quality - 0.5).astype(np.float32),
+        "first_learned": epoch.astype(np.int32),
+        "forgotten": np.zeros(num_rows, dtype=np.int32),
+        "tau": quality.astype(np.float32),
+        "target": soft,
+        "probability": soft,
+    }
+    run.write_table("samples.parquet", samples)
+    run.write_json("data.json", {"schema": SCHEMA_VERSION, "class_names": list(NAMES)})
+    (path / "done").touch()
+    return run
+
+
+@pytest.fixture
+def run_of(tmp_path):
+    """`run_of(rate=0.3)`: a made-up run."""
+    made = []
+
+    def write(**kinds) -> RunDir:
+        made.append(tmp_path / f"run{len(made)}")
+        return write_run(made[-1], **kinds)
+
+    return write

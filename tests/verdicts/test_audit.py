@@ -1,0 +1,178 @@
+"""`surelabel.audit(run)`: the table, the figures, the sentences."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.verdicts.conftest import NAMES
+
+import surelabel
+from surelabel.errors import ConfigError
+
+
+def test_the_table_is_ranked_by_p_wrong_and_says_all(run_of):
+    table = surelabel.audit(run_of())
+    assert len(table) == 600
+    assert (np.diff(table.p_wrong) <= 0).all()
+    row = next(table.head(1))
+    assert " ".join(row).startswith("rank id given suggested target quality p_wrong suggested_probability")
+    assert {"tau", "first_learned", "forgotten", "mean_margin", "prediction"} <= set(row)
+    assert row["rank"] == 1
+    assert row["given"] in NAMES
+    frame = table.to_frame()
+    assert list(frame["p_wrong"]) == table.p_wrong.tolist()
+    assert table.table.num_rows == 600
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.4])
+def test_rates_come_with_intervals_that_hold_the_truth(run_of, rate):
+    table = surelabel.audit(run_of(rate=rate, knows_truth=False))
+    assert "clean" not in table.columns
+    assert table.noise_rate.rate == pytest.approx(rate, abs=0.03)
+    low, high = table.noise_rate.interval
+    assert low <= rate <= high
+    assert high - low < 0.2
+    for name in NAMES:
+        found = table.class_rates[name]
+        assert found.interval[0] <= found.rate <= found.interval[1]
+    assert sum(found.num_wrong for found in table.class_rates.values()) == pytest.approx(table.noise_rate.num_wrong)
+
+
+def test_the_transition_matrix_and_the_confused_pairs(run_of):
+    table = surelabel.audit(run_of(rate=0.4))
+    real = 0.6 * np.eye(4) + 0.4 * np.roll(np.eye(4), 1, axis=1)
+    assert np.abs(table.transition_matrix - real).max() < 0.08
+    assert {(pair.true, pair.given) for pair in table.confused_pairs(4)} == {
+        (NAMES[at], NAMES[(at + 1) % 4]) for at in range(4)
+    }
+
+
+def test_a_budget_says_what_to_expect(run_of):
+    table = surelabel.audit(run_of(rate=0.3))
+    is_wrong = table.columns["given"] != table.columns["clean"]
+    for budget in (50, 150, 400):
+        plan = table.expected(budget)
+        assert plan.low <= is_wrong[:budget].sum() <= plan.high
+        assert plan.num_wrong == pytest.approx(is_wrong[:budget].sum(), rel=0.1)
+        assert plan.precision == pytest.approx(plan.num_wrong / budget)
+        assert plan.recall == pytest.approx(is_wrong[:budget].sum() / is_wrong.sum(), abs=0.05)
+    assert table.expected(10**6).budget == len(table)
+    with pytest.raises(ConfigError, match="budget=-1"):
+        table.expected(-1)
+
+
+def test_flagged_rows_by_budget_or_probability(run_of):
+    table = surelabel.audit(run_of())
+    assert table.flagged(budget=7).columns["rank"].tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert len(table.flagged()) == table.num_suspicious == (table.p_wrong >= 0.5).sum()
+    assert len(table.flagged(min_probability=0.9)) == (table.p_wrong >= 0.9).sum()
+    with pytest.raises(ConfigError, match="give one of the two"):
+        table.flagged(budget=3, min_probability=0.5)
+
+
+def test_corrected_labels_stand_in_the_order_of_the_data(run_of):
+    run = run_of(rate=0.3)
+    table = surelabel.audit(run)
+    labels = run.labels()
+    given, clean = (np.array(NAMES)[labels[name].to_numpy()] for name in ("given", "clean"))
+    corrected = table.corrected(min_probability=0.5)
+    assert (corrected == clean).mean() > 0.97 > (given == clean).mean()
+    differs = table.columns["suggested"] != table.columns["given"]
+    assert (corrected != given).sum() == (table.is_suspicious & differs).sum()
+    none = table.corrected(class_cap=0.0)
+    assert (none == given).all()
+    few = table.corrected(class_cap=0.1)
+    for name in NAMES:
+        rows = given == name
+        assert (few != given)[rows].sum() == int(0.1 * rows.sum())
+
+
+def test_other_thresholds_need_no_training(run_of):
+    run = run_of()
+    strict, loose = (surelabel.audit(run, min_probability=limit) for limit in (0.99, 0.1))
+    assert strict.num_suspicious <= loose.num_suspicious
+    assert strict.p_wrong.tolist() == loose.p_wrong.tolist()
+    with pytest.raises(ConfigError, match="min_probability=2"):
+        surelabel.audit(run, min_probability=2)
+    with pytest.raises(ConfigError, match="confidence=1"):
+        surelabel.audit(run, confidence=1)
+
+
+def test_a_class_that_would_be_lost_is_named(tmp_path, run_of):
+    run = run_of(rate=0.1)
+    samples = {name: run.samples()[name].to_numpy() for name in ("given", "quality", "suggested", "first_learned")}
+    rare = (samples["given"] == 3) & (np.arange(600) % 10 != 0)
+    quality, epoch, suggested = (samples[name].copy() for name in ("quality", "first_learned", "suggested"))
+    quality[rare], epoch[rare], suggested[rare] = 0.02, 30, 0
+    table = run.samples()
+    for name, values in (("quality", quality), ("first_learned", epoch), ("suggested", suggested)):
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+    pq.write_table(table, run.path / "samples.parquet")
+    audit = surelabel.audit(run)
+    assert list(audit.losing) == ["owl"]
+    assert any("labels 'owl'" in text and "cap the changes" in text for text in audit.warnings)
+
+
+def test_held_out_rows_have_a_curve_of_their_own_and_trusted_ones_are_right(run_of):
+    run = run_of(num_rows=900, held_out=300)
+    table = surelabel.audit(run)
+    assert len(table.calibration.curves) == 2
+    assert table.measures()["calibration_error"] < 0.03
+    samples = run.samples()
+    verdict = samples["verdict"].to_pylist()
+    verdict[:50] = ["trusted"] * 50
+    place = samples.column_names.index("verdict")
+    pq.write_table(samples.set_column(place, "verdict", pa.array(verdict)), run.path / "samples.parquet")
+    table = surelabel.audit(run)
+    assert (table.p_wrong[table.columns["verdict"] == "trusted"] == 0).all()
+    assert set(table.columns["verdict"][-50:]) == {"trusted"}
+
+
+def test_measures_where_the_truth_is_known(run_of):
+    found = surelabel.audit(run_of(rate=0.3)).measures()
+    assert found["wrong_labels"] == pytest.approx(0.3)
+    assert found["estimated_wrong_labels"] == pytest.approx(0.3, abs=0.03)
+    assert found["quality_auroc"] > 0.99
+    assert found["average_precision"] > 0.98
+    assert found["calibration_error"] < 0.03
+    assert found["suggested_accuracy"] == 1
+    assert found["transition_error"] < 0.05
+    assert surelabel.audit(run_of(knows_truth=False)).measures() == {}
+
+
+def test_the_summary_is_plain_and_the_sentences_give_the_numbers(run_of):
+    table = surelabel.audit(run_of(rate=0.3))
+    content = json.loads(json.dumps(table.summary(), allow_nan=False))
+    assert content["rows"] == 600
+    assert content["noise_rate"] == pytest.approx(0.3, abs=0.03)
+    assert len(content["transition_matrix"]) == 4
+    text = " ".join(table.sentences())
+    assert f"About {table.noise_rate.num_wrong:.0f} of 600 labels are wrong" in text
+    assert "Look at the first 100: about 100 are wrong" in text
+    assert "calibration error" in text
+    assert table.warnings == []
+
+
+def test_where_groups_do_not_come_apart_the_audit_says_so(run_of):
+    table = surelabel.audit(run_of(rate=0.0))
+    assert not table.is_calibrated
+    assert any("do not fall into right and wrong ones" in text for text in table.warnings)
+    few = surelabel.audit(run_of(num_rows=30))
+    assert any("Only 30 labels: too few to calibrate" in text for text in few.warnings)
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("rate", [0.2, 0.4])
+def test_a_trained_run_knows_how_many_of_its_labels_are_wrong(tmp_path, rate):
+    settings = {
+        "noise": {"kind": "symmetric", "rate": rate},
+        "method": {"name": "car", "options": {"penalty_weight": 0.2}},
+        "optimiser": {"rate": 0.05, "schedule": {"kind": "cosine"}},
+        "train": {"epochs": 100, "batch_size": 64, "threads": 1, "device": "cpu", "seed": 3},
+    }
+    found = surelabel.audit(surelabel.fit("digits", tmp_path / "run", settings=settings)).measures()
+    assert found["estimated_wrong_labels"] == pytest.approx(rate, abs=0.05)
+    assert found["calibration_error"] < 0.05
