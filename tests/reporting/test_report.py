@@ -130,7 +130,7 @@ def test_the_summary_says_what_the_audit_says(report):
     for text in (*table.sentences(), *table.warnings):
         assert text in page.text
     rate = table.class_rates[table.class_names[0]]
-    assert f"{100 * rate.rate:.1f}\u00a0% ({100 * rate.interval[0]:.0f}" in page.source
+    assert f"{100 * rate.rate:.1f}\u00a0% ({100 * rate.interval[0]:.1f}" in page.source
     assert "Estimated labels of each true class" in page.text
     plan = table.budgets()[0]
     assert re.search(rf"What a review would find.*\b{plan.budget} {plan.num_wrong:.0f} ", page.text)

@@ -20,11 +20,11 @@ def amount(count: int, noun: str) -> str:
 
 
 def rate_text(rate: Rate) -> str:
-    """About 12.3 % (10 to 15)."""
+    """12.3 % (10.1 to 15.0)."""
     if rate.rate is None or rate.interval is None:
         return "-"
     low, high = rate.interval
-    return f"{percent(rate.rate)} ({100 * low:.0f}\u00a0to\u00a0{100 * high:.0f})"
+    return f"{percent(rate.rate)} ({100 * low:.1f}\u00a0to\u00a0{100 * high:.1f})"
 
 
 def warnings(chapter: Chapter) -> Iterator[str]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 NUM_PAIRS = 10
 WIDE = 0.2
 """An interval for a rate that is wider than this is pointed out."""
+NARROW = 0.02
+"""An interval for a rate that is narrower than this needs a digit after the point."""
 REPEATED = 0.98
 """A network that repeats this share of the given labels has nothing to suggest."""
 
@@ -143,4 +145,5 @@ def _percent(share: float | None, digits: int = 0) -> str:
 
 def _between(rate: Rate) -> str:
     low, high = rate.interval or (0.0, 1.0)
-    return f"(between {100 * low:.0f} and {100 * high:.0f} %)"
+    digits = 0 if high - low >= NARROW else 1
+    return f"(between {100 * low:.{digits}f} and {100 * high:.{digits}f} %)"
