@@ -28,6 +28,9 @@ ALLOWED = {
     "reporting": {"runs", "config", "verdicts", "data", "analysis", "errors", "reporting"},
     "exporting": {"runs", "verdicts", "errors", "exporting"},
     "reviewing": {"runs", "verdicts", "data", "analysis", "errors", "reviewing"},
+    "presets": {"config", "errors", "presets"},
+    "figures": {"analysis", "config", "core.method", "data.examples", "errors", "methods", "runs", "figures"},
+    "reproducing": {"api", "config", "data", "errors", "presets", "progress", "runs", "reproducing"},
 }
 """Parts of the package, and what they may import; the rest (build, api, cli and what they show) wires everything."""
 

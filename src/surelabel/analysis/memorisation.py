@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from surelabel.analysis.panels import leave_empty
 from surelabel.errors import RunError
 
 Rows = Sequence[Mapping[str, Any]]
@@ -40,22 +41,29 @@ GROUPS = {
 }
 
 
-def memorisation_figure(runs: Mapping[str, Rows]) -> Figure:
-    """A column per run, clean labels above false ones; runs are given by the name to show, as their metrics."""
+def memorisation_figure(runs: Mapping[str, Rows | None]) -> Figure:
+    """A column per run, clean labels above false ones; runs are given by the name to show, as their metrics.
+
+    A column without metrics stays empty.
+    """
     for name, rows in runs.items():
-        if not any(group in row for row in rows for group in GROUPS):
+        if rows is not None and not any(group in row for row in rows for group in GROUPS):
             raise RunError(f"{name}: no memorisation to draw: the clean labels of this run are not known")
     size = (COLUMN_WIDTH * len(runs) + MARGIN, ROW_HEIGHT * len(GROUPS) + MARGIN)
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(len(GROUPS), len(runs), sharex="col", sharey=True, squeeze=False)
     for column, (name, rows) in enumerate(runs.items()):
         for row, (group, (_, lines)) in enumerate(GROUPS.items()):
-            _draw(axes[row, column], rows, group, lines)
-        axes[0, column].set_title(_title(name, rows), fontsize=11)
-        axes[-1, column].set_xlabel("Epoch")
+            if rows is None:
+                leave_empty(axes[row, column])
+            else:
+                _draw(axes[row, column], rows, group, lines)
+        axes[0, column].set_title(name if rows is None else _title(name, rows), fontsize=11)
+        axes[-1, column].set_xlabel("" if rows is None else "Epoch")
     for row, (text, _) in enumerate(GROUPS.values()):
         axes[row, 0].set_ylabel(text)
-    _add_legend(figure, axes[-1, 0], len(runs))
+    drawn = next((column for column, rows in enumerate(runs.values()) if rows is not None), 0)
+    _add_legend(figure, axes[-1, drawn], len(runs))
     return figure
 
 

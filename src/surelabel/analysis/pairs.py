@@ -1,6 +1,7 @@
 """Heat maps over pairs of classes: how often, or how sure."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -99,35 +100,83 @@ def _left_out(chosen: np.ndarray, names: Sequence[str]) -> str:
 
 
 def _heat(colour: np.ndarray, shown: np.ndarray, names: Sequence[str], labels: tuple[str, str], measure: str) -> Figure:
-    size = len(names)
     figure, axes = canvas(5.2, 4.9)
-    cmap = mpl.colormaps["cividis"].with_extremes(bad="#8a8a8a")
-    mesh = axes.pcolormesh(np.ma.masked_invalid(colour), cmap=cmap, vmin=0, vmax=1, edgecolors="face", linewidth=0.2)
+    mesh = heat_map(axes, colour, names, labels, _texts(shown))
+    colour_bar(figure, mesh, axes, measure)
+    return figure
+
+
+def heat_map(
+    axes: Axes,
+    colour: np.ndarray,
+    names: Sequence[str],
+    labels: tuple[str, str],
+    texts: np.ndarray | None = None,
+    span: tuple[float, float] = (0.0, 1.0),
+) -> Any:
+    """Draw (K, K) numbers, with (K, K) texts in the cells where these are few; NaN is grey. Returns the mesh.
+
+    The colours go over `span`. More than MOST_CLASSES classes are counted along the axes, not named.
+    """
+    cmap = mpl.colormaps["cividis"].with_extremes(bad="#e4e4e4")
+    mesh = axes.pcolormesh(
+        np.ma.masked_invalid(colour), cmap=cmap, vmin=span[0], vmax=span[1], edgecolors="face", linewidth=0.2
+    )
     axes.set_aspect("equal")
     axes.invert_yaxis()
     axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    _name_classes(axes, names)
+    number = " (class number)" if len(names) > MOST_CLASSES else ""
+    axes.set_ylabel(labels[0] + number, fontsize=TEXT)
+    axes.set_xlabel(labels[1] + number, fontsize=TEXT)
+    if texts is not None and len(names) <= MOST_NUMBERED:
+        _number(axes, (colour - span[0]) / (span[1] - span[0]), texts)
+    return mesh
+
+
+def _name_classes(axes: Axes, names: Sequence[str]) -> None:
+    size = len(names)
+    if size > MOST_CLASSES:
+        counted = np.arange(0, size, 10 if size <= 100 else max(10, size // 100 * 10))
+        axes.set_xticks(counted + 0.5, counted, fontsize=SMALL_TEXT)
+        axes.set_yticks(counted + 0.5, counted, fontsize=SMALL_TEXT)
+        return
     short, letters = [shortened(name, 11) for name in names], TEXT if size <= 16 else 9 if size <= NUM_CONFUSED else 7
     turned = max(map(len, short)) > 2
     axes.set_xticks(np.arange(size) + 0.5, short, rotation=90 if turned else 0, fontsize=letters)
     axes.set_yticks(np.arange(size) + 0.5, short, fontsize=letters)
-    axes.tick_params(length=0)
-    axes.set_ylabel(labels[0], fontsize=TEXT)
-    axes.set_xlabel(labels[1], fontsize=TEXT)
+
+
+def colour_bar(figure: Figure, mesh: Any, axes: Any, measure: str) -> None:
+    """What the colours of one or more heat maps mean."""
     bar = figure.colorbar(mesh, ax=axes, shrink=0.75, pad=0.02)
     bar.ax.tick_params(labelsize=SMALL_TEXT)
     bar.set_label(measure, fontsize=SMALL_TEXT)
     bar.outline.set_visible(False)
-    if size <= MOST_NUMBERED:
-        _number(axes, colour, shown)
-    return figure
 
 
-def _number(axes: Axes, colour: np.ndarray, shown: np.ndarray) -> None:
-    for row, column in np.ndindex(*shown.shape):
-        value = shown[row, column]
-        if not np.isfinite(value) or (np.issubdtype(shown.dtype, np.integer) and value == 0):
+def _texts(shown: np.ndarray) -> np.ndarray:
+    """Counts as they are, without the zeros; means with two digits."""
+    is_count = np.issubdtype(shown.dtype, np.integer)
+    return np.vectorize(lambda value: _count(value) if is_count else mean_text(value), otypes=[object])(shown)
+
+
+def _count(value: int) -> str:
+    return f"{value:d}" if value else ""
+
+
+def mean_text(value: float, num_digits: int = 2) -> str:
+    """A share of one in a cell; empty where there is none."""
+    return f"{value:.{num_digits}f}".removeprefix("0") if np.isfinite(value) else ""
+
+
+def _number(axes: Axes, colour: np.ndarray, texts: np.ndarray) -> None:
+    for row, column in np.ndindex(*texts.shape):
+        if not texts[row, column]:
             continue
-        text = f"{value:d}" if np.issubdtype(shown.dtype, np.integer) else f"{value:.2f}".removeprefix("0")
         ink = CELL_DARK if colour[row, column] > 0.5 else CELL_LIGHT
-        cell = axes.text(column + 0.5, row + 0.5, text, color=ink, ha="center", va="center", fontsize=9)
+        cell = axes.text(
+            column + 0.5, row + 0.5, str(texts[row, column]), color=ink, ha="center", va="center", fontsize=9
+        )
         cell.set_in_layout(False)

@@ -6,8 +6,10 @@ from surelabel.cli.demonstration import demo
 from surelabel.cli.training import fit, plan, resume
 from surelabel.cli.results import audit, predict
 from surelabel.cli.reporting import report
+from surelabel.cli.drawing import figures
 from surelabel.cli.reviewing import review
 from surelabel.cli.exporting import export
+from surelabel.cli.reproducing import reproduce
 from surelabel.cli.listing import methods
 from surelabel.cli.noising import noise
 
@@ -16,6 +18,7 @@ __all__ = [
     "audit",
     "demo",
     "export",
+    "figures",
     "fit",
     "main",
     "methods",
@@ -23,6 +26,7 @@ __all__ = [
     "plan",
     "predict",
     "report",
+    "reproduce",
     "resume",
     "review",
 ]

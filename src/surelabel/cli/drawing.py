@@ -1,0 +1,62 @@
+"""`surelabel figures`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surelabel import screen
+from surelabel.cli.application import Json, app
+from surelabel.errors import RunError, SurelabelError
+
+if TYPE_CHECKING:
+    from surelabel.figures import NumberedFigure
+    from surelabel.figures.found import Found
+
+EVERY = "all"
+
+
+@app.command()
+def figures(
+    name: Annotated[str, typer.Argument(metavar="NUMBER|NAME|all", help="A figure of the paper, 1 to 13.")],
+    more: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Further run directories.")] = None,
+    folder: Annotated[
+        Path, typer.Option("--from", metavar="FOLDER", help="A folder of runs, such as a reproduction's, or a run.")
+    ] = Path("reproduction"),
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to write. Default: figures in the folder")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Draw the paper's figures from run directories, as png, svg and text."""
+    from surelabel import api
+    from surelabel.figures import FIGURES, figure_named
+    from surelabel.figures.found import found_in
+
+    chosen = list(FIGURES) if name == EVERY else [figure_named(name)]
+    there = found_in([folder, *(more or [])], api.reopened)
+    out = out or folder / "figures"
+    files = {figure.number: _drawn(figure, there, out, name == EVERY) for figure in chosen}
+    files = {number: written for number, written in files.items() if written}
+    if not files:
+        raise RunError(
+            f"{folder}: no figure can be drawn from the runs there; make some with: surelabel reproduce NAME"
+        )
+    if json:
+        screen.say_json({"figures": files})
+        return
+    for number, written in files.items():
+        screen.say(f"Figure {number}: {', '.join(map(str, written))}")
+
+
+def _drawn(figure: "NumberedFigure", there: "list[Found]", out: Path, may_lack: bool) -> list[Path]:
+    """The files of a figure; none, and a note, where it cannot be drawn and others may."""
+    from surelabel.figures import write_figure
+
+    try:
+        return write_figure(figure, there, out)
+    except SurelabelError as error:
+        if not may_lack:
+            raise
+        screen.tell(f"note: {error}")
+        return []

@@ -1,0 +1,200 @@
+"""`surelabel reproduce`: a table or figure of the paper, run by run."""
+
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surelabel import screen
+from surelabel.cli.application import Json, app
+from surelabel.errors import ConfigError, SurelabelError
+
+if TYPE_CHECKING:
+    from surelabel.presets import Trial
+    from surelabel.reproducing import Backend, Outcome
+    from surelabel.reproducing.tables import Table
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be reproduced, and where."""
+
+    name: str
+    scale: str
+    protocol: str
+    only: str | None
+    data: Path | None
+    folder: Path
+
+    def trials(self, filtered: bool = True) -> "list[Trial]":
+        """The trials asked for, or all of the table."""
+        from surelabel.presets import parse_only, planned
+
+        only = parse_only(self.only) if self.only and filtered else None
+        return planned(
+            self.name, scale=self.scale, protocol=self.protocol, only=only, data=self.data, folder=self.folder
+        )
+
+    def table(self, trials: "list[Trial]") -> "Table":
+        """What the finished runs say of these trials."""
+        from surelabel.reproducing import tables
+
+        return tables.table(self.name, trials, self.folder, scale=self.scale, protocol=self.protocol)
+
+    @property
+    def tables_folder(self) -> Path:
+        """One protocol's tables do not overwrite another's."""
+        from surelabel.presets import preset_named
+
+        usual, *_ = preset_named(self.name).protocols
+        return self.folder / "tables" / ("" if self.protocol == usual else self.protocol)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="table1, ablation, sensitivity and so on; a wrong one lists all.")
+    ],
+    scale: Annotated[str, typer.Option(metavar="SCALE", help="paper, small or tiny.")] = "paper",
+    protocol: Annotated[
+        str, typer.Option(metavar="NAME", help="car: all train alike; original: as published.")
+    ] = "car",
+    only: Annotated[
+        str | None, typer.Option(metavar="KEY=VALUE,...", help="Some cells: method=car,noise=symmetric:0.4")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="ROOT", help="Folder with a folder for each data set.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Runs and tables; tables share equal runs. Default: reproduction/SCALE"),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs at a time. Default: 1")] = None,
+    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: auto, host:port or local.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a table or figure of the paper, with the published numbers beside ours. Done runs are left, stopped ones go on."""
+    # Whole paths, because workers of a cluster have another current folder.
+    folder = (out or Path("reproduction") / scale).absolute()
+    request = Request(name, scale, protocol, only, data.absolute() if data is not None else None, folder)
+    trials, backend = request.trials(), _backend(workers, ray)
+    if dry_run:
+        _say_plan(request, trials, json)
+        return
+    began = time.perf_counter()
+    outcome = _run(request, trials, backend)
+    written = _write_tables(request)
+    _report(request, trials, outcome, written, time.perf_counter() - began, json)
+    if not outcome.is_complete:
+        raise typer.Exit(1)
+
+
+def _backend(workers: int | None, ray: str | None) -> "Backend":
+    from surelabel.reproducing import Cluster, Processes
+
+    if ray is None:
+        return Processes(workers or 1)
+    if workers is not None:
+        raise ConfigError("--workers is for this machine and --ray for a cluster, which has its own; give one of them")
+    return Cluster(ray)
+
+
+def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcome":
+    from surelabel.reproducing import run_all
+    from surelabel.reproducing.display import display
+
+    try:
+        _prepare(request, trials)
+        with display(screen.tell) as progress:
+            return run_all(trials, request.folder, backend=backend, progress=progress)
+    except KeyboardInterrupt:
+        screen.tell("stopped; the states are saved. Go on with the same command")
+        raise typer.Exit(130) from None
+
+
+def _prepare(request: Request, trials: "list[Trial]") -> None:
+    """Make the data that runs still need; here, before any of them starts."""
+    waiting = [trial for trial in trials if _state(request, trial)[0] in ("new", "begun")]
+    if waiting:
+        from surelabel.presets import scale_named
+        from surelabel.reproducing.preparation import prepare
+
+        if not all(one.path(request.folder).is_file() for one in scale_named(request.scale).prepared.values()):
+            screen.tell(f"preparing data in {request.folder}")
+        prepare(request.scale, request.data, request.folder, waiting)
+
+
+def _write_tables(request: Request) -> list[Path]:
+    """The whole table, whatever part of it was asked for: what was not run stays empty."""
+    from surelabel.reproducing import tables
+
+    return tables.write(request.table(request.trials(filtered=False)), request.tables_folder)
+
+
+def _report(
+    request: Request, trials: "list[Trial]", outcome: "Outcome", written: list[Path], seconds: float, json: bool
+) -> None:
+    table = request.table(trials)
+    if json:
+        counts = {"done": len(outcome.done), "skipped": len(outcome.skipped), "failed": outcome.failed}
+        entries = [_entry(table, entry) for entry in table.entries]
+        more = {"folder": request.folder, "runs": counts, "entries": entries, "tables": written, "seconds": seconds}
+        screen.say_json({"name": request.name, "scale": request.scale, "protocol": request.protocol, **more})
+        return
+    from surelabel.reproducing.table_text import markdown
+
+    screen.say(markdown(table))
+    screen.say(f"{len(outcome.done)} runs done in {seconds:.0f} s, {len(outcome.skipped)} were done before")
+    screen.say(f"Tables: {', '.join(map(str, written))}")
+    for name, reason in outcome.failed.items():
+        screen.tell(f"failed: {name}: {reason}")
+
+
+def _entry(table: "Table", entry: Any) -> dict[str, Any]:
+    ours = {rule: None if found is None else asdict(found) for rule, found in entry.summaries.items()}
+    theirs = [{"mean": one.mean, "std": one.std, "protocol": one.protocol} for one in entry.published]
+    result = {"ours": ours, "published": theirs, "difference": entry.difference(table.rule)}
+    return {"cell": dict(entry.cell), "measure": entry.measure.key, **result}
+
+
+def _state(request: Request, trial: "Trial") -> tuple[str, str]:
+    """new, begun, done or refused, and why."""
+    from surelabel.reproducing import standing
+
+    try:
+        return standing(trial, request.folder / "runs" / trial.name), ""
+    except SurelabelError as error:
+        return "refused", str(error)
+
+
+def _say_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
+    """What would be run, and how much of it is done."""
+    rows = [_planned_run(request, trial) for trial in {trial.name: trial for trial in trials}.values()]
+    states = Counter(row["state"] for row in rows)
+    totals = {"epochs": sum(row["epochs"] for row in rows), "epochs_left": sum(row["epochs_left"] for row in rows)}
+    if json:
+        counts = {state: states[state] for state in ("new", "begun", "done", "refused")}
+        screen.say_json({"folder": request.folder, "num_runs": len(rows), **counts, **totals, "runs": rows})
+        return
+    screen.say_table(("run", "state", "epochs", "left"), [list(row.values())[:4] for row in rows])
+    screen.say()
+    shown = ", ".join(f"{count} {state}" for state, count in states.items()) or "none"
+    screen.say(
+        f"{len(rows)} runs ({shown}), {totals['epochs']} epochs, {totals['epochs_left']} left, in {request.folder}"
+    )
+    for row in rows:
+        if row["problem"]:
+            screen.tell(f"refused: {row['problem']}")
+
+
+def _planned_run(request: Request, trial: "Trial") -> dict[str, Any]:
+    from surelabel.runs import RunDir
+
+    state, problem = _state(request, trial)
+    epochs = trial.config.train.epochs
+    trained = len(RunDir(request.folder / "runs" / trial.name).metrics()) if state == "begun" else 0
+    left = {"new": epochs, "begun": max(0, epochs - trained)}.get(state, 0)
+    about = {"problem": problem, "cell": dict(trial.cell), "seed": trial.seed}
+    return {"name": trial.name, "state": state, "epochs": epochs, "epochs_left": left, **about}

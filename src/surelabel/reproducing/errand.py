@@ -1,0 +1,91 @@
+"""A run that a cluster's node was told to train: what it is told, where it trains, and what it returns."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from surelabel.config import RunConfig
+from surelabel.reproducing.attempt import attempt
+from surelabel.reproducing.events import Ended
+from surelabel.reproducing.travelling import packed
+
+TOKEN_FILE = ".reproduction"
+"""In the reproduction's folder: a worker that finds the same words there sees the same disk."""
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What a worker is told of a run."""
+
+    name: str
+    config: RunConfig
+    folder: Path
+    token: str
+    shared: bool | None
+    files: dict[str, Any]
+    """References to the content of data files, by their path here."""
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether this process sees the disk of the one that sent the errand."""
+        if self.shared is not None:
+            return self.shared
+        with contextlib.suppress(OSError):
+            return (self.folder / TOKEN_FILE).read_text(encoding="utf-8") == self.token
+        return False
+
+    @property
+    def scratch(self) -> Path:
+        """A folder of this node; the same for the next attempt, which goes on from what it finds."""
+        return Path(tempfile.gettempdir()) / f"surelabel-{self.token}"
+
+
+def train_on_node(errand: Errand, board: Any) -> tuple[Ended, dict[str, bytes] | None]:
+    """The task: train, and return the files where the disk is not shared."""
+    os.environ["OMP_NUM_THREADS"] = str(errand.config.train.threads)
+    if errand.is_shared:
+        return attempt(errand.name, errand.config, errand.folder / "runs" / errand.name, board.tell.remote), None
+    errand.scratch.mkdir(mode=0o700, exist_ok=True)
+    path = errand.scratch / errand.name
+    ended = attempt(errand.name, _with_files(errand), path, board.tell.remote)
+    if ended.reason is not None:
+        return ended, None
+    files = packed(path)
+    shutil.rmtree(path)
+    return ended, files
+
+
+def _with_files(errand: Errand) -> RunConfig:
+    """The configuration with data files that are not on this node taken from the cluster's store."""
+    data = errand.config.data
+    changes = {}
+    for field in ("source", "test"):
+        path = getattr(data, field)
+        if path in errand.files and not Path(path).is_file():
+            changes[field] = str(_fetched(errand.files[path], errand.scratch / "data" / Path(path).name))
+    return errand.config.model_copy(update={"data": data.model_copy(update=changes)})
+
+
+def _fetched(reference: Any, path: Path) -> Path:
+    import ray
+
+    if not path.is_file():
+        path.parent.mkdir(exist_ok=True)
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        unfinished.write_bytes(ray.get(reference))
+        unfinished.replace(path)  # in one step: another run on this node may want it too
+    return path
+
+
+def token(folder: Path) -> str:
+    """Words that only this folder has, written when it is first used."""
+    file = folder / TOKEN_FILE
+    if not file.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(secrets.token_hex(8), encoding="utf-8")
+    return file.read_text(encoding="utf-8")

@@ -1,0 +1,80 @@
+"""Tables from run directories: mean and deviation over seeds, and the published number beside. What was not run stays empty."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from surelabel.presets import Measure, Preset, Published, Trial, preset_named, published
+from surelabel.reproducing.chosen_epoch import chosen_value
+from surelabel.reproducing.table_parts import Cell, Entry, Summary, Table
+from surelabel.reproducing.table_text import FORMATS
+from surelabel.runs import RunDir
+
+__all__ = ["Entry", "Summary", "Table", "table", "write"]
+
+
+def table(name: str, trials: Sequence[Trial], folder: Path, *, scale: str = "paper", protocol: str = "car") -> Table:
+    """What the finished runs in `folder`/runs say of the cells of these trials."""
+    preset = preset_named(name)
+    numbers = published(preset.published) if preset.published is not None else []
+    epochs: dict[str, list[dict[str, Any]] | None] = {}
+    for trial in trials:
+        if trial.name not in epochs:
+            epochs[trial.name] = _epochs(folder / "runs" / trial.name)
+    entries = [
+        _entry(
+            preset, measure, cell, [epochs[trial.name] for trial in group], _beside(numbers, cell, measure, protocol)
+        )
+        for cell, group in _by_cell(trials)
+        for measure in preset.measures
+    ]
+    return Table(preset, scale, protocol, tuple(entries))
+
+
+def write(table: Table, folder: Path) -> list[Path]:
+    """NAME.md, NAME.csv and NAME.tex in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for suffix, text in FORMATS.items():
+        paths.append(folder / f"{table.preset.name}.{suffix}")
+        paths[-1].write_text(text(table), encoding="utf-8")
+    return paths
+
+
+def _by_cell(trials: Sequence[Trial]) -> list[tuple[Cell, list[Trial]]]:
+    groups: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(tuple(trial.cell.items()), []).append(trial)
+    return [(dict(key), group) for key, group in groups.items()]
+
+
+def _epochs(path: Path) -> list[dict[str, Any]] | None:
+    """The metrics of a finished run; None if there is none."""
+    run = RunDir(path)
+    return RunDir.open(path).metrics() if run.has_begun and run.is_done else None
+
+
+def _entry(
+    preset: Preset,
+    measure: Measure,
+    cell: Cell,
+    runs: list[list[dict[str, Any]] | None],
+    beside: tuple[Published, ...],
+) -> Entry:
+    done = [epochs for epochs in runs if epochs is not None]
+    summaries = {rule: _summary([chosen_value(epochs, measure, rule) for epochs in done]) for rule in preset.rules}
+    return Entry(cell, measure, len(runs), len(done), summaries, beside)
+
+
+def _summary(values: list[float | None]) -> Summary | None:
+    there = [value for value in values if value is not None]
+    if not there:
+        return None
+    return Summary(statistics.fmean(there), statistics.stdev(there) if len(there) > 1 else None, len(there))
+
+
+def _beside(numbers: list[Published], cell: Cell, measure: Measure, protocol: str) -> tuple[Published, ...]:
+    """The published numbers of a cell, those of our own protocol first."""
+    same = [number for number in numbers if number.cell == cell and number.measure == measure.key]
+    return tuple(sorted(same, key=lambda number: number.protocol != protocol))

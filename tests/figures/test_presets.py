@@ -1,0 +1,69 @@
+"""The presets train what the figures want, also where the runs of all presets lie in one folder."""
+
+import pytest
+
+from surelabel.figures import figure_named
+from surelabel.figures.choosing import chosen
+from surelabel.figures.found import Found
+from surelabel.figures.studies import study
+from surelabel.presets import PRESETS, planned
+from surelabel.presets.car_settings import car_setting
+from surelabel.presets.scales import SCALES
+from surelabel.runs import RunDir
+
+
+def trained(preset: str, scale: str) -> list[Found]:
+    """The runs of a preset, as if they were finished."""
+    runs = {}
+    for trial in planned(preset, scale=scale):
+        runs[trial.name] = one = Found(RunDir(trial.name), trial.config, None)
+        measured = {"gradient_share": {}} if trial.config.train.gradient_share else {}
+        # What would be read from the run directory.
+        vars(one).update(metrics=[{"epoch": 1, "tests": {"test": {"top1": 0.5}}, **measured}], is_image=scale != "tiny")
+    return list(runs.values())
+
+
+@pytest.fixture(scope="module")
+def everything() -> dict[str, list[Found]]:
+    """By scale, the runs of all presets."""
+    return {
+        scale: [one for name, preset in PRESETS.items() if scale in preset.scales for one in trained(name, scale)]
+        for scale in SCALES
+    }
+
+
+@pytest.mark.parametrize("scale", ["paper", "small"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 7, 8, 9])
+def test_every_panel_has_its_run(number, scale, everything):
+    figure = figure_named(str(number))
+    own = [one for preset in figure.presets for one in trained(preset, scale)]
+    for there in (own, everything[scale]):
+        panels = chosen(figure.panels, there)
+        assert all(panels.values())
+        assert {found.seed for found in panels.values()} == {0}
+
+
+@pytest.mark.parametrize("scale", list(SCALES))
+@pytest.mark.parametrize(("number", "noise"), [(5, "symmetric:0.4"), (8, "symmetric:0.6"), (9, "symmetric:0.8")])
+def test_of_all_runs_the_selected_setting_is_shown(number, noise, scale, everything):
+    (found,) = chosen(figure_named(str(number)).panels, everything[scale]).values()
+    expected = car_setting(SCALES[scale], "cifar10", noise).options()
+    assert {name: found.options[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("scale", ["paper", "small"])
+@pytest.mark.parametrize(("number", "data"), [(10, "cifar10"), (11, "cifar100")])
+def test_sensitivity_has_every_value_and_seed(number, data, scale, everything):
+    (wanted,) = figure_named(str(number)).panels.values()
+    base, parameters, _ = study(wanted, everything[scale])
+    expected = car_setting(SCALES[scale], data, "symmetric:0.6").options()
+    assert {name: base.options[name] for name in expected} == expected
+    assert [len(parameter.points) for parameter in parameters] == [3, 4, 3, 3, 4]
+    seeds = {point.num_seeds for parameter in parameters for point in parameter.points}
+    assert seeds == {len(SCALES[scale].seeds)}
+
+
+@pytest.mark.parametrize(("number", "data"), [(12, "webvision"), (13, "clothing1m")])
+def test_corrected_images_are_those_of_car(number, data, everything):
+    (found,) = chosen(figure_named(str(number)).panels, everything["paper"]).values()
+    assert (found.config.data.source, found.config.method.name) == (data, "car")

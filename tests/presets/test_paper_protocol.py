@@ -1,0 +1,162 @@
+"""The full-protocol configurations against the paper, field by field."""
+
+from pathlib import Path
+
+from surelabel.config import Batches, CosineRestarts, MultiStep
+from surelabel.methods import checked_options
+from surelabel.presets import PRESETS, planned
+
+CAR = ("penalty_weight", "reverse_weight", "correction_start", "momentum", "threshold")
+HARD = (10.0, 0.1, 60, 0.9, 0.95)
+SETTINGS = {
+    **{("cifar10", noise): (0.5, 0.0, 60, 0.9, 0.0) for noise in ("symmetric:0.2", "symmetric:0.4", "symmetric:0.6")},
+    ("cifar10", "symmetric:0.8"): (0.5, 0.0, 60, 0.9, 0.0),
+    ("cifar10", "asymmetric:0.4"): (0.5, 0.0, 60, 0.9, 0.0),
+    **{("cifar100", noise): HARD for noise in ("symmetric:0.2", "symmetric:0.4", "symmetric:0.6")},
+    ("cifar100", "symmetric:0.8"): (50.0, 0.1, 60, 0.9, 0.0),
+    ("cifar100", "asymmetric:0.4"): (10.0, 0.1, 20, 0.9, 0.0),
+    ("cifar100", "block:0.4"): (10.0, 0.1, 20, 0.9, 0.0),
+}
+"""Appendix D: lambda, beta, E_c, alpha, delta."""
+
+
+def test_table1_trains_everybody_alike():
+    for config in (trial.config for trial in planned("table1", data=Path("pictures"))):
+        assert config.data.root == str(Path("pictures") / config.data.source)
+        assert (config.data.validation_fraction, config.data.epoch) == (0, "all")
+        assert (config.model.name, config.model.weights) == ("resnet34", None)
+        assert (config.train.epochs, config.train.batch_size) == (500, 64)
+        sgd = config.optimiser
+        assert (sgd.name, sgd.rate, sgd.momentum, sgd.weight_decay) == ("sgd", 0.02, 0.9, 0.001)
+        assert sgd.schedule == CosineRestarts(period=10, min_rate=0.001)
+        assert config.notices() == []
+
+
+def test_table1_is_complete():
+    trials = planned("table1")
+    assert len({trial.cell["method"] for trial in trials}) == 12
+    assert {trial.seed for trial in trials} == {0, 1, 2}
+    assert {(trial.cell["data"], trial.cell["noise"]) for trial in trials} == set(SETTINGS)
+    assert len({trial.name for trial in trials}) == len(trials) == 12 * len(SETTINGS) * 3
+
+
+def test_table1_gives_car_the_settings_of_the_appendix():
+    for trial in planned("table1", only={"method": ["car"]}):
+        options = trial.config.method.options
+        found = tuple(options[name] for name in CAR)
+        assert found == SETTINGS[trial.cell["data"], trial.cell["noise"]]
+        assert set(options) == set(CAR)
+
+
+def test_noise_is_what_the_decision_says():
+    found = {(t.cell["data"], t.cell["noise"]): t.config.noise for t in planned("table1", only={"seed": ["0"]})}
+    for (data, word), noise in found.items():
+        kind, rate = word.split(":")
+        assert noise.rate == float(rate)
+        assert noise.mode is None  # exact counts
+        assert noise.include_true_class == (kind == "symmetric")
+        expected = {("cifar100", "asymmetric"): "superclass"}.get((data, kind), kind)
+        assert noise.kind == expected
+
+
+def test_table2_is_clothing1m():
+    trials = {trial.cell["method"]: trial.config for trial in planned("table2", data=Path("pictures"))}
+    assert len(trials) == 10
+    car = trials["car"]
+    assert (car.data.source, car.data.root) == ("clothing1m", str(Path("pictures/clothing1m")))
+    assert car.data.epoch == Batches(batches=2000, balanced=True)
+    assert (car.model.name, car.model.weights) == ("resnet50", "pretrained")
+    assert (car.train.epochs, car.train.batch_size, car.train.seed) == (400, 64, 0)
+    assert (car.optimiser.rate, car.optimiser.momentum, car.optimiser.weight_decay) == (0.02, 0.9, 0.001)
+    assert car.optimiser.schedule == CosineRestarts(period=10, min_rate=0.0001)
+    assert tuple(car.method.options[name] for name in CAR) == (50.0, 0.1, 60, 0.8, 0.0)
+    assert car.noise is None
+    assert PRESETS["table2"].rules[0] == "best_clean_validation"
+
+
+def test_table3_is_mini_webvision():
+    trials = {trial.cell["method"]: trial.config for trial in planned("table3", data=Path("pictures"))}
+    assert len(trials) == 8
+    car = trials["car"]
+    assert (car.data.source, car.data.root) == ("webvision", str(Path("pictures/webvision")))
+    assert car.data.options == {"ilsvrc12": str(Path("pictures/ilsvrc12"))}
+    assert (car.model.name, car.model.weights) == ("timm:inception_resnet_v2", None)
+    assert (car.train.epochs, car.train.batch_size) == (500, 32)
+    assert (car.optimiser.rate, car.optimiser.momentum, car.optimiser.weight_decay) == (0.02, 0.9, 0.0005)
+    assert car.optimiser.schedule == CosineRestarts(period=10, min_rate=0.001)
+    assert tuple(car.method.options[name] for name in CAR) == (50.0, 0.1, 200, 0.9, 0.0)
+    assert [m.key for m in PRESETS["table3"].measures] == [
+        f"{data}_{top}" for data in ("webvision", "ilsvrc12") for top in ("top1", "top5")
+    ]
+
+
+def test_memorisation_has_both_schedules_of_cross_entropy():
+    trials = {trial.cell["training"]: trial.config for trial in planned("memorisation")}
+    assert list(trials) == ["cross_entropy_multi_step", "cross_entropy_cosine", "car"]
+    steps = trials["cross_entropy_multi_step"].optimiser
+    assert steps.rate == 0.02
+    assert steps.schedule == MultiStep(milestones=(100, 200), factor=0.1)
+    assert isinstance(trials["cross_entropy_cosine"].optimiser.schedule, CosineRestarts)
+    assert all(config.train.gradient_share and config.train.epochs == 500 for config in trials.values())
+    assert all((c.data.source, c.noise.kind, c.noise.rate) == ("cifar10", "symmetric", 0.4) for c in trials.values())
+
+
+def test_sensitivity_changes_one_parameter_at_a_time():
+    trials = planned("sensitivity")
+    grid = {(t.cell["parameter"], t.cell["value"]) for t in trials}
+    assert len(grid) == 3 + 4 + 3 + 3 + 4
+    for trial in trials:
+        base = dict(zip(CAR, SETTINGS[trial.cell["data"], "symmetric:0.6"], strict=True))
+        changed = {**base, trial.cell["parameter"]: float(trial.cell["value"])}
+        assert trial.config.method.options == changed
+        assert trial.config.noise.rate == 0.6
+
+
+def test_equal_configurations_share_a_name():
+    named = {}
+    for trial in planned("ablation"):
+        named.setdefault((trial.cell["data"], trial.cell["noise"], trial.seed), {})[trial.cell["variant"]] = trial.name
+    for (data, _, _), names_of in named.items():
+        assert (names_of["car"] == names_of["without_reverse_term"]) == (data == "cifar10")
+        assert len(set(names_of.values())) == (3 if data == "cifar10" else 4)
+    table1 = {trial.name for trial in planned("table1", only={"method": ["car", "cross_entropy"]})}
+    assert {trial.name for trial in planned("correction")} <= table1
+    plain = {"strategy": ["none"], "method": ["cross_entropy"]}
+    assert {trial.name for trial in planned("strategies", only=plain)} <= table1
+    without = {t.name for t in planned("ablation", only={"variant": ["without_target_estimation"]})}
+    assert {t.name for t in planned("strategies", only={"method": ["car"], "strategy": ["none"]})} == without
+
+
+def test_a_name_does_not_hang_on_where_data_lie():
+    for preset in ("table1", "table3"):
+        here, there = (planned(preset, data=Path(root), only={"method": ["car"]}) for root in ("a", "b/c"))
+        assert [trial.name for trial in here] == [trial.name for trial in there]
+
+
+def test_original_protocols_are_those_of_the_papers():
+    trials = planned("table1", protocol="original", only={"seed": ["0"]})
+    found = {(t.cell["method"], t.cell["data"], t.cell["noise"]): t.config for t in trials}
+    assert "bootstrap" not in {method for method, _, _ in found}
+    assert "self_ensemble" not in {method for method, _, _ in found}
+    sat = found["sat", "cifar100", "symmetric:0.8"]
+    assert (sat.train.epochs, sat.train.batch_size, sat.optimiser.rate) == (200, 256, 0.1)
+    assert sat.method.options == {"correction_start": 60}
+    elr = found["elr", "cifar10", "asymmetric:0.4"]
+    assert (elr.train.epochs, elr.train.batch_size) == (150, 128)
+    assert elr.method.options == {"regularisation": 1.0, "momentum": 0.9}
+    assert found["nlnl", "cifar10", "symmetric:0.2"].train.epochs == 3 * 720
+    assert found["forward", "cifar100", "block:0.4"].train.epochs == 2 * 150
+    car = {t.name for t in planned("table1", only={"method": ["car"], "seed": ["0"]})}
+    assert {t.name for t in trials if t.cell["method"] == "car"} == car
+    assert all(config.model.name == "resnet34" for config in found.values())
+
+
+def test_every_method_exists_and_takes_its_options():
+    seen = set()
+    for name, preset in PRESETS.items():
+        for protocol in preset.protocols:
+            for trial in planned(name, protocol=protocol):
+                method = trial.config.method
+                if str(method) not in seen:
+                    seen.add(str(method))
+                    assert checked_options(method.name, method.options) is not None

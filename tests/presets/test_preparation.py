@@ -1,0 +1,95 @@
+"""Data that a scale needs before its runs start."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import surelabel
+from surelabel.data import load_corpus
+from surelabel.errors import DataError
+from surelabel.presets import SCALES, Prepared, planned
+from surelabel.reproducing.patches import draw_filters
+from surelabel.reproducing.preparation import prepare, prepare_one
+
+FEW = {
+    "small": Prepared("subset", "cifar10", 40, 20),
+    "tiny": Prepared("patches", "cifar10", 40, 20, num_filters=3),
+}
+
+
+@pytest.fixture
+def few_rows(monkeypatch):
+    """Scales of a few rows."""
+    for name, prepared in FEW.items():
+        monkeypatch.setitem(SCALES, name, replace(SCALES[name], prepared={"cifar10": prepared}, data=("cifar10",)))
+
+
+@pytest.mark.parametrize("scale", FEW)
+@pytest.mark.parametrize("noise", ["symmetric:0.4", "asymmetric:0.4"])
+def test_a_run_of_a_scale_trains_on_what_was_prepared(scale, noise, few_rows, cifar_root, tmp_path):
+    only = {"method": ["car"], "noise": [noise], "seed": ["0"]}
+    (trial,) = planned("table1", scale=scale, only=only, folder=tmp_path)
+    (path,) = prepare(scale, cifar_root, tmp_path, [trial])
+    assert str(path) == trial.config.data.source
+    small = {"train.epochs": 1, "train.batch_size": 10, "train.device": "cpu", "train.threads": 1}
+    run = surelabel.fit(trial.config, tmp_path / "run", settings=small)
+    assert run.is_done
+    data = run.data()
+    assert (data["num_train"], data["tests"]) == (40, {"test": 20})
+    assert data["class_names"][:2] == ["airplane", "automobile"]
+    labels = run.labels().to_pydict()
+    assert labels["clean"] == [row % 10 for row in range(40)]
+    assert labels["given"] != labels["clean"]
+    source = load_corpus(
+        trial.config.data.model_copy(update={"source": "cifar10", "root": str(cifar_root / "cifar10")})
+    )
+    assert labels["id"] == list(source.train.ids[:40])
+
+
+def test_it_is_done_once_and_leaves_nothing_half(few_rows, cifar_root, tmp_path):
+    (path,) = prepare("tiny", cifar_root, tmp_path)
+    before = path.stat().st_mtime_ns
+    assert prepare("tiny", None, tmp_path) == [path]
+    assert path.stat().st_mtime_ns == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    assert prepare("tiny", None, tmp_path, []) == []
+    assert prepare("paper", None, tmp_path) == []
+
+
+def test_missing_data_name_the_tree_that_is_expected(tmp_path):
+    with pytest.raises(DataError, match=r"expected one of ROOT/.*parquet"):
+        prepare("small", tmp_path, tmp_path)
+
+
+def test_too_few_rows_are_refused(cifar_root, tmp_path):
+    with pytest.raises(DataError, match="60 training rows; this scale needs the first 10000"):
+        prepare_one(Prepared("subset", "cifar10", 10_000, 5_000), cifar_root, tmp_path)
+
+
+def test_patches_see_the_image_and_not_its_brightness():
+    images = torch.from_numpy(np.random.default_rng(0).integers(0, 100, (30, 3, 32, 32), dtype=np.uint8))
+    filters = draw_filters(images, 5, 6, seed=0)
+    features = filters.features(images)
+    assert features.shape == (30, 8 * 5)
+    assert bool((features >= 0).all())
+    assert torch.allclose(filters.features(images + 50), features, atol=1e-4)
+    again = draw_filters(images, 5, 6, seed=0)
+    assert torch.equal(again.weight, filters.weight)
+    assert not torch.equal(draw_filters(images, 5, 6, seed=1).weight, filters.weight)
+
+
+def test_whitened_patches_have_unit_variance():
+    """What a filter of unit length sees of patches like those it was drawn from, but for the floor under small eigenvalues."""
+    images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (50, 3, 32, 32), dtype=np.uint8))
+    filters = draw_filters(images, 20, 6, seed=0)
+    patches = torch.nn.functional.unfold(images.float(), 6).transpose(1, 2).flatten(0, 1)
+    even = (patches - patches.mean(1, keepdim=True)) / patches.std(1, keepdim=True)
+    z = even @ filters.weight - filters.bias
+    assert torch.allclose(z.std(0), torch.ones(20), atol=0.1)
+
+
+def test_a_prepared_path_lies_in_the_folder():
+    assert FEW["tiny"].path(Path("r")) == Path("r/data/cifar10-patches-40-20-3x6-seed-0.npz")

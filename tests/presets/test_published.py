@@ -1,0 +1,68 @@
+"""The printed numbers."""
+
+import pytest
+
+from surelabel.presets import PRESETS, planned, published
+
+COUNTS = {"table1": 112, "table2": 10, "table3": 32, "ablation": 24, "strategies": 36, "correction": 10}
+
+
+@pytest.mark.parametrize(("name", "count"), COUNTS.items())
+def test_every_number_is_there_and_has_a_cell(name, count):
+    numbers = published(name)
+    assert len(numbers) == count
+    measures = {measure.key for measure in PRESETS[name].measures}
+    cells = [trial.cell for trial in planned(name)]
+    for number in numbers:
+        assert number.table == name
+        assert number.measure in measures
+        assert dict(number.cell) in cells
+        assert number.protocol in ("car", "original")
+        assert number.source
+        assert number.mean is not None or number.note
+
+
+def found(name, measure="top1", **cell):
+    return [(n.mean, n.std, n.protocol) for n in published(name) if n.measure == measure and n.cell == cell]
+
+
+def test_cross_entropy_at_forty_percent_stands_twice():
+    cell = {"method": "cross_entropy", "data": "cifar10", "noise": "symmetric:0.4"}
+    assert found("table1", **cell) == [(81.88, 0.29, "original"), (78.26, 0.74, "car")]
+    assert found("strategies", strategy="none", **cell) == [(78.26, 0.74, "car")]
+
+
+@pytest.mark.parametrize(
+    ("name", "measure", "cell", "number"),
+    [
+        ("table1", "top1", {"method": "car", "data": "cifar100", "noise": "symmetric:0.6"}, (69.78, 0.69, "car")),
+        ("table1", "top1", {"method": "elr", "data": "cifar10", "noise": "symmetric:0.8"}, (80.69, 0.57, "original")),
+        ("table1", "top1", {"method": "sat", "data": "cifar100", "noise": "symmetric:0.8"}, (38.72, None, "original")),
+        ("table1", "top1", {"method": "nlnl", "data": "cifar100", "noise": "asymmetric:0.4"}, (45.7, None, "original")),
+        ("table2", "top1", {"method": "car"}, (73.19, None, "car")),
+        ("table2", "top1", {"method": "dmi"}, (72.46, None, "original")),
+        ("table3", "ilsvrc12_top5", {"method": "car"}, (92.09, None, "car")),
+        ("table3", "webvision_top1", {"method": "dividemix"}, (77.32, None, "original")),
+        (
+            "ablation",
+            "top1",
+            {"variant": "without_reverse_term", "data": "cifar100", "noise": "symmetric:0.8"},
+            (34.79, 0.71, "car"),
+        ),
+        (
+            "correction",
+            "correction",
+            {"method": "car", "data": "cifar100", "noise": "symmetric:0.8"},
+            (40.4, None, "car"),
+        ),
+    ],
+)
+def test_some_numbers(name, measure, cell, number):
+    assert found(name, measure, **cell) == [number]
+
+
+def test_what_is_not_printed_is_not_there():
+    assert found("table1", method="dac", data="cifar10", noise="asymmetric:0.4") == []
+    failed = [n for n in published("ablation") if n.mean is None]
+    assert len(failed) == 4
+    assert {n.note for n in failed} == {"fails to converge"}

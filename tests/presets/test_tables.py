@@ -1,0 +1,138 @@
+"""Tables from finished runs; what was not run is empty."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+import surelabel
+from surelabel.api import configured
+from surelabel.presets import Trial, planned
+from surelabel.presets.preset import TEST_ACCURACY, Measure
+from surelabel.reproducing.chosen_epoch import chosen_value
+from surelabel.reproducing.tables import table, write
+
+
+def epoch(number, top1, **more):
+    return {"epoch": number, "tests": {"test": {"top1": top1, "top5": top1 + 0.1}}, **more}
+
+
+EPOCHS = [
+    epoch(1, 0.5, validation={"top1": 0.6}, correction_accuracy=0.7),
+    epoch(2, 0.8, validation={"top1": 0.5}, correction_accuracy=0.8),
+    epoch(3, 0.7, correction_accuracy=0.9),
+    {"epoch": 4},
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"), [("last", 70), ("best_validation", 50), ("best_test", 80), ("best_clean_validation", None)]
+)
+def test_rules_choose_an_epoch(rule, value):
+    assert chosen_value(EPOCHS, TEST_ACCURACY, rule) == (None if value is None else pytest.approx(value))
+
+
+def test_clothing1m_is_read_where_clean_validation_is_best():
+    rows = [{"epoch": n, "tests": {"test": {"top1": t}, "clean_validation": {"top1": v}}} for n, t, v in
+            [(1, 0.7, 0.5), (2, 0.6, 0.9), (3, 0.8, 0.4)]]  # fmt: skip
+    assert chosen_value(rows, TEST_ACCURACY, "best_clean_validation") == pytest.approx(60)
+
+
+def test_other_test_sets_and_measures():
+    assert chosen_value(EPOCHS, Measure("x", "x", metric="top5"), "last") == pytest.approx(80)
+    assert chosen_value(EPOCHS, Measure("x", "x", "ilsvrc12"), "last") is None
+    assert chosen_value(EPOCHS, Measure("x", "x", None, "correction_accuracy"), "last") == pytest.approx(90)
+    assert chosen_value([], TEST_ACCURACY, "last") is None
+
+
+@pytest.fixture
+def some_runs(tmp_path, pretend):
+    """Of four cells, one with two seeds of three done, one with one done and one cut short, two with nothing."""
+    trials = planned("table1", only={"method": ["car", "cross_entropy"], "noise": ["symmetric:0.4"]})
+    mine = {method: [t for t in trials if t.cell["data"] == "cifar10" and t.cell["method"] == method] for method in
+            ("car", "cross_entropy")}  # fmt: skip
+    for trial, top1 in zip(mine["car"][:2], (0.9, 0.94), strict=True):
+        pretend(tmp_path / "runs" / trial.name, trial.config, [epoch(1, 0.95), epoch(2, top1)])
+    first, second, _ = mine["cross_entropy"]
+    pretend(tmp_path / "runs" / first.name, first.config, [epoch(1, 0.8)])
+    pretend(tmp_path / "runs" / second.name, second.config, [epoch(1, 0.1)], done=False)
+    return trials, tmp_path
+
+
+def test_cells_have_mean_deviation_and_difference(some_runs):
+    trials, folder = some_runs
+    made = table("table1", trials, folder)
+    entries = {(entry.cell["data"], entry.cell["method"]): entry for entry in made.entries}
+    car = entries["cifar10", "car"]
+    last, best = car.summaries["last"], car.summaries["best_test"]
+    assert (last.mean, last.std, last.num_seeds) == (pytest.approx(92), pytest.approx(2.828, abs=1e-3), 2)
+    assert (best.mean, best.std) == (pytest.approx(95), pytest.approx(0))
+    assert car.summaries["best_validation"] is None
+    assert (car.num_done, car.num_planned) == (2, 3)
+    assert car.difference("last") == pytest.approx(92 - 93.49)
+    ce = entries["cifar10", "cross_entropy"]
+    assert (ce.summaries["last"].mean, ce.summaries["last"].std, ce.num_done) == (pytest.approx(80), None, 1)
+    assert [number.mean for number in ce.published] == [78.26, 81.88]  # our protocol's first
+    empty = entries["cifar100", "car"]
+    assert empty.num_done == 0
+    assert set(empty.summaries.values()) == {None}
+    assert empty.difference("last") is None
+
+
+def test_original_protocol_compares_with_the_original_number(some_runs):
+    trials, folder = some_runs
+    made = table("table1", trials, folder, protocol="original")
+    ce = next(e for e in made.entries if e.cell["data"] == "cifar10" and e.cell["method"] == "cross_entropy")
+    assert [number.mean for number in ce.published] == [81.88, 78.26]
+
+
+def test_three_formats_and_empty_cells(some_runs, tmp_path):
+    trials, folder = some_runs
+    paths = write(table("table1", trials, folder), tmp_path / "tables")
+    assert [path.name for path in paths] == ["table1.md", "table1.csv", "table1.tex"]
+    markdown, text, latex = (path.read_text(encoding="utf-8") for path in paths)
+    rows = {(row["data"], row["method"]): row for row in csv.DictReader(io.StringIO(text))}
+    car, empty = rows["cifar10", "car"], rows["cifar100", "car"]
+    assert (car["last_mean"], car["last_std"], car["difference"]) == ("92.00", "2.83", "-1.49")
+    assert (car["protocol"], car["published_protocol"], car["num_done"], car["num_planned"]) == ("car", "car", "2", "3")
+    assert (empty["last_mean"], empty["last_std"], empty["best_test_mean"], empty["difference"]) == ("", "", "", "")
+    assert empty["published_mean"] == "75.38"
+    assert "81.88" in rows["cifar10", "cross_entropy"]["also_published"]
+    assert "92.00 ± 2.83 (2) / 93.49 ± 0.07, -1.49 |" in markdown
+    assert "| / 75.38 ± 0.08 |" in markdown
+    assert "(oracle)" in markdown
+    assert "full protocol" not in markdown
+    (scaled, *_) = write(table("table1", trials, folder, scale="small"), tmp_path / "scaled")
+    assert "full protocol" in scaled.read_text(encoding="utf-8")
+    assert r"92.00 $\pm$ 2.83 (2) [93.49 $\pm$ 0.07, -1.49]" in latex
+    assert r"cross\_entropy" in latex
+
+
+def test_equal_runs_show_twice(tmp_path, pretend):
+    only = {"data": ["cifar10"], "noise": ["symmetric:0.4"], "variant": ["car", "without_reverse_term"], "seed": ["0"]}
+    trials = planned("ablation", only=only)
+    assert len(trials) == 2
+    pretend(tmp_path / "runs" / trials[0].name, trials[0].config, [epoch(1, 0.9)])
+    made = table("ablation", trials, tmp_path)
+    assert [entry.summaries["last"].mean for entry in made.entries] == [pytest.approx(90)] * 2
+
+
+def test_a_table_of_nothing_is_empty(tmp_path):
+    for name in ("table1", "table2", "table3", "ablation", "strategies", "correction", "sensitivity"):
+        trials = planned(name)
+        made = table(name, trials, tmp_path)
+        assert all(summary is None for entry in made.entries for summary in entry.summaries.values())
+        assert len(write(made, tmp_path / "tables")) == 3
+
+
+def test_a_real_run_is_read(tmp_path: Path):
+    (planned_trial,) = planned("correction", only={"data": ["cifar10"], "noise": ["symmetric:0.4"], "seed": ["0"]})
+    options = planned_trial.config.method.options
+    small = {"method.options": {**options, "correction_start": 1}, "data.source": "digits", "train.epochs": 1,
+             "model.name": "mlp", "train.device": "cpu", "train.threads": 1, "optimiser.schedule": {"kind": "cosine"}}  # fmt: skip
+    config = configured(planned_trial.config, small)
+    trial = Trial(planned_trial.cell, config)
+    run = surelabel.fit(config, tmp_path / "runs" / trial.name)
+    (entry,) = table("correction", [trial], tmp_path).entries
+    assert entry.summaries["last"].mean == pytest.approx(100 * run.metrics()[-1]["correction_accuracy"])

@@ -1,0 +1,48 @@
+"""Each distinct method, backbone and data set of the paper's protocol takes two steps on a tiny tree."""
+
+from pathlib import Path
+
+import pytest
+
+import surelabel
+from surelabel.presets import PRESETS, Trial, planned
+
+
+def distinct() -> dict[str, tuple[str, int]]:
+    """By method, backbone and data set, the preset and the place of a trial that has them."""
+    found: dict[str, tuple[str, int]] = {}
+    for name in PRESETS:
+        for place, trial in enumerate(planned(name)):
+            config = trial.config
+            found.setdefault(f"{config.method.name}-{config.model.name}-{config.data.source}", (name, place))
+    return found
+
+
+CASES = distinct()
+SMALLER = {"clothing1m": {"data.image_size": 64}, "webvision": {"data.image_size": 96, "data.options.num_classes": 5}}
+"""Data sets of large pictures: as small as their networks take them, and no more classes than the tree has."""
+
+
+def test_there_are_as_many_as_the_tables_have():
+    assert len(CASES) == 2 * 12 + 10 + 8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("case", CASES)
+def test_two_steps(case: str, whole_root: Path, tmp_path: Path):
+    name, place = CASES[case]
+    trial: Trial = planned(name, data=whole_root)[place]
+    small = {
+        "train.epochs": 1,
+        "train.batch_size": 4,
+        "train.device": "cpu",
+        "data.epoch": {"batches": 2},
+        "data.workers": 0,
+        "model.weights": None,
+        **SMALLER.get(trial.config.data.source, {}),
+    }
+    run = surelabel.fit(trial.config, tmp_path / "run", settings=small)
+    (row,) = run.metrics()
+    assert run.is_done
+    assert set(row["tests"]) == set(run.data()["tests"])

@@ -1,0 +1,103 @@
+"""Runs on a Ray cluster: two nodes on this machine, of which one loses a worker."""
+
+import contextlib
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from surelabel.errors import ConfigError, RunError
+from surelabel.reproducing import Cluster, run_all
+from surelabel.reproducing.events import Began
+from surelabel.reproducing.travelling import packed, unpack
+from surelabel.runs import RunDir
+
+SETTINGS = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
+
+
+@pytest.fixture
+def two_nodes(monkeypatch, tmp_path):
+    """The address of a cluster of two nodes on loopback, each with room for one run."""
+    pytest.importorskip("ray", reason='ray is not installed: pip install "surelabel[ray]"')
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where workers train
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    import ray
+    from ray.cluster_utils import Cluster as Nodes
+
+    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: paths of sockets have at most 107 letters
+    (Path(folder) / "ray").mkdir()
+    monkeypatch.setenv("RAY_TMPDIR", folder)
+    nodes = Nodes(initialize_head=False)
+    try:
+        for _ in range(2):
+            nodes.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+        yield nodes.address
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+    assert not processes_of(folder)
+    shutil.rmtree(folder)
+
+
+def processes_of(folder):
+    """Command lines that name the folder: Ray's own processes are started with it."""
+    lines = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(entry.read_bytes().decode(errors="replace"))
+    return [line for line in lines if folder in line]
+
+
+@pytest.mark.training
+def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, killer, blobs):
+    long, from_file, broken = trial(epochs=150), trial("car", source=str(blobs)), trial(seed=1, labels="missing.csv")
+    watcher = killer(long.name)
+    result = run_all(
+        [long, from_file, broken], tmp_path / "apart", backend=Cluster(two_nodes, shared=False), progress=watcher
+    )
+    assert sorted(result.done) == sorted([long.name, from_file.name])
+    assert "missing.csv" in result.failed[broken.name]
+    starts = [event for event in watcher.events if isinstance(event, Began) and event.name == long.name]
+    assert len({start.pid for start in starts}) == 2
+    run = RunDir.open(tmp_path / "apart" / "runs" / long.name)
+    assert run.is_done
+    assert [row["epoch"] for row in run.metrics()] == list(range(1, 151))
+    assert len(run.samples()) == len(run.labels())
+    assert not list(Path.home().iterdir()), "nothing is written there"
+    assert not run_all([long, from_file], tmp_path / "apart", backend=Cluster(two_nodes)).done
+
+
+def test_files_come_back_as_they_left_and_nothing_else_comes(trial, tmp_path):
+    from surelabel import api
+
+    one = trial(epochs=1)
+    there = api.fit(one.config, tmp_path / "there")
+    files = packed(there.path)
+    assert "state.pt" not in files
+    unpack(files, tmp_path / "here", one.config)
+    assert RunDir.open(tmp_path / "here").samples() == there.samples()
+    for wrong in ("../evil", "a/b", ".hidden", "state.pt", ""):
+        with pytest.raises(RunError, match="which a run does not have"):
+            unpack({**files, wrong: b""}, tmp_path / "other", one.config)
+    with pytest.raises(RunError, match="not as bytes"):
+        unpack({**files, "notes": print}, tmp_path / "other", one.config)
+    with pytest.raises(RunError, match="came back without done"):
+        unpack({name: data for name, data in files.items() if name != "done"}, tmp_path / "other", one.config)
+    assert not (tmp_path / "other").exists()
+
+
+def test_missing_ray_is_said_with_the_way_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ConfigError, match=r"pip install \"surelabel\[ray\]\""), Cluster("auto"):
+        pass
+
+
+def test_nobody_at_the_address(trial, tmp_path):
+    pytest.importorskip("ray")
+    with pytest.raises(ConfigError, match=r"no cluster at 127.0.0.1:1: .*; expected auto, host:port, or local"):
+        run_all([trial()], tmp_path, backend=Cluster("127.0.0.1:1"))

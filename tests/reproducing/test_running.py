@@ -1,0 +1,116 @@
+"""Many trials on this machine: what is skipped, resumed, retried, refused and listed. Starting a process is what takes long here."""
+
+import pytest
+
+from surelabel import api
+from surelabel.engine.fit import Interrupted
+from surelabel.errors import ConfigError
+from surelabel.presets.trial import Trial
+from surelabel.reproducing import Processes, run_all, standing
+from surelabel.reproducing.attempt import attempt
+from surelabel.reproducing.events import Began
+from surelabel.runs import RunDir
+
+
+def run_of(trial, folder):
+    return RunDir(folder / "runs" / trial.name)
+
+
+def begun(trial, folder, steps):
+    """Stop the trial's run after so many steps."""
+    calls = iter(range(steps + 1))
+    with pytest.raises(Interrupted):
+        api.fit(trial.config, run_of(trial, folder).path, interrupt=lambda: next(calls) == steps)
+
+
+def without_threads(trial):
+    train = trial.config.train.model_copy(update={"threads": None})
+    return Trial(trial.cell, trial.config.model_copy(update={"train": train}))
+
+
+@pytest.mark.training
+def test_equal_trials_run_once_and_done_ones_are_left(trial, tmp_path, killer, monkeypatch):
+    monkeypatch.setattr("surelabel.reproducing.local._num_cores", lambda: 6)
+    first, second = without_threads(trial()), trial("car")
+    outcome = run_all([first, Trial({"also": "here"}, first.config), second], tmp_path, backend=Processes(workers=3))
+    assert sorted(outcome.done) == sorted([first.name, second.name])
+    assert outcome.is_complete
+    threads = [run_of(one, tmp_path).environment()["threads"] for one in (first, second)]
+    assert threads == [2, 1], "the cores are shared, unless the configuration says otherwise"
+    stamp = (run_of(first, tmp_path).path / "done").stat().st_mtime_ns
+    watcher = killer("nobody")
+    again = run_all([first, second], tmp_path, progress=watcher)
+    assert (again.done, sorted(again.skipped)) == ([], sorted(outcome.done))
+    assert watcher.events == [None]
+    assert (run_of(first, tmp_path).path / "done").stat().st_mtime_ns == stamp
+
+
+@pytest.mark.training
+def test_killed_run_goes_on_from_its_state_bit_equal(trial, tmp_path, killer, outcome):
+    long = trial("car", epochs=60)
+    begun(long, tmp_path, steps=40)
+    watcher = killer(long.name)
+    result = run_all([long], tmp_path, progress=watcher)
+    assert result.done == [long.name]
+    starts = [event for event in watcher.events if isinstance(event, Began)]
+    assert [start.done for start in starts] == [1, 1]
+    assert starts[0].pid != starts[1].pid
+    alone = api.fit(long.config, tmp_path / "alone")
+    assert outcome(run_of(long, tmp_path)) == outcome(alone)
+
+
+@pytest.mark.training
+def test_failures_are_listed_with_their_reasons_and_the_rest_is_done(trial, tmp_path, killer):
+    doomed, missing, blocked, fine = trial(epochs=900), trial(labels="missing.csv"), trial(seed=1), trial(seed=2)
+    lock = run_of(blocked, tmp_path).path / "lock"
+    lock.mkdir(parents=True)  # which no run can open
+    watcher = killer(doomed.name, times=2)
+    result = run_all([doomed, missing, blocked, fine], tmp_path, workers=2, progress=watcher)
+    assert result.done == [fine.name]
+    assert set(result.failed) == {doomed.name, missing.name, blocked.name} == set(watcher.ends()) - {fine.name}
+    assert "its process died with signal SIGKILL" in result.failed[doomed.name]
+    assert standing(doomed, run_of(doomed, tmp_path).path) == "begun"
+    assert "missing.csv" in result.failed[missing.name]
+    assert result.failed[blocked.name].startswith("IsADirectoryError")
+    assert "Traceback" in (tmp_path / "logs" / f"{blocked.name}.txt").read_text()
+
+
+def test_foreign_directory_is_refused_and_stays(trial, tmp_path):
+    wanted, stranger = trial(seed=1), trial(seed=1, epochs=1)
+    api.fit(stranger.config, run_of(wanted, tmp_path).path)
+    scribble = run_of(trial(seed=2), tmp_path).path
+    scribble.mkdir()
+    (scribble / "notes.txt").write_text("mine")
+    result = run_all([wanted, trial(seed=2)], tmp_path)
+    assert "another configuration: train.epochs is 1 there and 2 here" in result.failed[wanted.name]
+    assert "not a run directory" in result.failed[trial(seed=2).name]
+    assert run_of(wanted, tmp_path).is_done
+    assert (scribble / "notes.txt").read_text() == "mine"
+
+
+def test_run_goes_on_where_its_data_have_moved_to(trial, tmp_path, blobs):
+    here = trial(source=str(blobs))
+    begun(here, tmp_path, steps=1)
+    (tmp_path / "moved").mkdir()
+    moved = blobs.rename(tmp_path / "moved" / blobs.name)
+    there = trial(source=str(moved))
+    assert there.name == here.name
+    assert standing(there, run_of(there, tmp_path).path) == "begun"
+    ended = attempt(there.name, there.config, run_of(there, tmp_path).path, lambda event: None)
+    assert ended.reason is None
+    assert run_of(there, tmp_path).config().data.source == str(moved)
+
+
+@pytest.mark.training
+def test_ctrl_c_saves_all_runs_and_the_same_call_goes_on(trial, tmp_path, ctrl_c):
+    trials = [trial(seed=seed, epochs=200) for seed in range(2)]
+    with pytest.raises(KeyboardInterrupt):
+        run_all(trials, tmp_path, workers=2, progress=ctrl_c)
+    assert not any(run_of(one, tmp_path).is_done for one in trials)
+    assert any(run_of(one, tmp_path).state_file.is_file() for one in trials)
+    assert len(run_all(trials, tmp_path, workers=2).done) == 2
+
+
+def test_no_workers():
+    with pytest.raises(ConfigError, match="workers: got 0"):
+        Processes(0)
