@@ -4,7 +4,6 @@ import itertools
 import re
 import xml.etree.ElementTree as ET
 
-import numpy as np
 import pytest
 
 from surelabel.errors import RunError

@@ -1,0 +1,132 @@
+"""From a run to clean data, by commands: audit, report, review, export, retrain."""
+
+import csv
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from surelabel.cli import app
+from surelabel.reviewing.journal import Journal, Wish
+
+pytestmark = pytest.mark.training
+QUICK = ["--threads", "1", "--model", "mlp", "--set", "model.widths=[16]"]
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def done(*arguments):
+    result = call(*arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def rows_of(file):
+    with Path(file).open() as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, make_blobs):
+    """A folder with data.npz and a finished run."""
+    folder = tmp_path_factory.mktemp("flow")
+    make_blobs(folder / "data.npz", num_samples=240)
+    command = ["fit", folder / "data.npz", "--noise", "symmetric:0.25", "--epochs", "25", "--out", folder / "run"]
+    done(*command, *QUICK)
+    return folder
+
+
+@pytest.fixture
+def flow(finished, tmp_path, monkeypatch):
+    """The same, as a copy to change; it is the working folder."""
+    shutil.copytree(finished, tmp_path / "flow")
+    monkeypatch.chdir(tmp_path / "flow")
+    return tmp_path / "flow"
+
+
+def test_audit_says_how_many_are_wrong_and_what_a_review_finds(flow):
+    text = done("audit", "run", "--budget", "40")
+    assert "labels are wrong:" in text
+    assert "Wrong labels by given class" in text
+    assert "A review of the first suspects:" in text
+    found = json.loads(done("audit", "run", "--budget", "40", "--min-probability", "0.9", "--json"))
+    assert [plan["budget"] for plan in found["budgets"]] == [40]
+    assert found["suspicious_from"] == 0.9
+    rows = rows_of("run/audit.csv")
+    assert found["suspicious"] == sum(float(row["p_wrong"]) >= 0.9 for row in rows)
+    assert found["noise_rate"] == pytest.approx(sum(float(row["p_wrong"]) for row in rows) / len(rows), abs=1e-4)
+    assert len(found["transition_matrix"]) == 3
+    assert call("audit", "run", "--min-probability", "2").exit_code == 2
+
+
+def test_report_is_written_where_asked(flow):
+    assert "report.html" in done("report", "run")
+    page = Path("run/report.html").read_text()
+    assert "labels look wrong" in page
+    done("report", "run", "--out", "here.html", "--figures", "figures")
+    assert Path("here.html").is_file()
+    assert {"transitions.png", "transitions.svg"} <= {file.name for file in Path("figures").iterdir()}
+    failed = call("report", "run", "--out", "figures")
+    assert failed.exit_code == 2
+    assert "figures" in failed.stderr
+    assert failed.stderr.count("\n") == 1
+
+
+def test_export_retrain_and_undo(flow):
+    done("audit", "run")
+    rows = rows_of("run/audit.csv")
+    first = rows[0]
+    other = next(name for name in "012" if name != first["given"])
+    Journal("run/decisions.jsonl").append([Wish(first["id"], first["given"], "relabel", other)])
+    before = Path("data.npz").read_bytes()
+    assert "1 changed by person" in done("export", "run")
+    cleaned = {row["id"]: row for row in rows_of("run/export/cleaned.csv")}
+    assert cleaned[first["id"]]["label"] == other
+    assert cleaned[first["id"]]["decided_by"] == "person"
+    assert rows_of("run/export/decisions.csv")[0]["id"] == first["id"]
+    retrain = ["--labels", "run/export/cleaned.csv", "--trusted", "run/export/decisions.csv", "--warm-start", "run"]
+    done("fit", "data.npz", *retrain, "--epochs", "2", "--out", "again", *QUICK)
+    done("audit", "again")
+    again = {row["id"]: row for row in rows_of("again/audit.csv")}
+    assert again[first["id"]]["given"] == other
+    assert again[first["id"]]["verdict"] == "trusted"
+    assert float(again[first["id"]]["p_wrong"]) == 0
+    capped = json.loads(done("export", "run", "--out", "capped", "--class-cap", "0", "--json"))
+    assert capped["changed_by_model"] == 0
+    done("export", "run", "--undo")
+    assert not Path("run/export").exists()
+    assert Path("data.npz").read_bytes() == before
+
+
+def test_tensorboard_beside_the_json_lines(flow):
+    pytest.importorskip("tensorboard")
+    done("fit", "data.npz", "--epochs", "2", "--out", "logged", "--log", "tensorboard", *QUICK)
+    assert len(Path("logged/metrics.jsonl").read_text().splitlines()) == 2
+    assert list(Path("logged").rglob("events.out.tfevents*"))
+    assert "there are tensorboard, wandb" in call("fit", "data.npz", "--log", "paper", *QUICK).stderr
+
+
+def test_review_serves_to_those_who_have_the_token_and_ends_by_ctrl_c(flow):
+    command = [sys.executable, "-m", "surelabel", "review", "run", "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=flow) as server:
+        try:
+            address = server.stdout.readline().strip()
+            assert address.startswith("http://127.0.0.1:")
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                assert answer.status == 200
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(address.split("?")[0], timeout=30)
+            assert refused.value.code == 403
+        finally:
+            server.send_signal(signal.SIGINT)
+        server.communicate(timeout=30)
+    assert server.returncode in (0, 130)
