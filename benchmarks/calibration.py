@@ -1,8 +1,7 @@
 """Does the audit know how many labels are wrong? Its estimates beside the truth, which it never sees.
 
     python benchmarks/calibration.py --folder runs/calibration                 # digits, symmetric 20, 40 and 60 %: train what is missing
-    python benchmarks/calibration.py --folder runs/calibration --write docs/results
-    python benchmarks/calibration.py --runs runs/leaderboard/*                 # any finished runs whose clean labels are known
+    python benchmarks/calibration.py --runs runs/leaderboard/*                 # any finished runs whose truth is known, by method
 
 The limits of the fit (src/surelabel/verdicts/curve.py) were set on runs with seeds 0 to 2; SEEDS here are others.
 Promised for each run: estimated rate within 5 points of the true one; calibration error of P(wrong) over 10 bins of equal counts at
@@ -10,11 +9,13 @@ most 0.05; expected number of wrong labels among the first 200, 400 and 600 with
 """
 
 import argparse
+import statistics
 from pathlib import Path
 
 from leaderboard import SETTINGS, train_all
 
 import surelabel
+from surelabel.runs import RunDir
 
 RATES, SEEDS, BUDGETS = (0.2, 0.4, 0.6), (3, 4, 5), (200, 400, 600)
 EPOCHS = 200
@@ -55,27 +56,47 @@ def row(folder: str) -> tuple[list[str], bool]:
     return [*cells, *(f"{expected:.0f} / {real}" for expected, real in counts)], holds
 
 
+def by_method(folders: list[str]) -> list[str]:
+    """Any runs whose truth is known, by method and noise: means over runs, and how many intervals hold the truth."""
+    groups: dict[tuple[str, str], list[tuple[float, float, bool]]] = {}
+    for folder in folders:
+        audit, config = surelabel.audit(folder), RunDir.open(folder).config()
+        found, (low, high) = audit.measures(), audit.noise_rate.interval or (0.0, 1.0)
+        true = found["wrong_labels"]
+        noise = "none" if config.noise is None else f"{config.noise.kind} {config.noise.rate:g}"
+        values = abs(true - found["estimated_wrong_labels"]), found["calibration_error"], low <= true <= high
+        groups.setdefault((config.method.name, noise), []).append(values)
+    lines = [
+        "| method | noise | runs | gap of the rate | calibration error | intervals that hold the truth |",
+        f"|{'---|' * 6}",
+    ]
+    for (method, noise), rows in sorted(groups.items()):
+        gap, error, held = (statistics.fmean(column) for column in zip(*rows, strict=True))
+        lines.append(f"| `{method}` | {noise} | {len(rows)} | {gap:.3f} | {error:.3f} | {round(held * len(rows))} |")
+    return lines
+
+
+def promised(folders: list[str]) -> list[str]:
+    """One line for each run, with what was promised."""
+    rows = [row(folder) for folder in folders]
+    lines = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
+    lines += [f"| {' | '.join(cells)}{'' if holds else ' (missed)'} |" for cells, holds in rows]
+    return [*lines, "", f"All that is promised holds in {sum(holds for _, holds in rows)} of {len(rows)} runs."]
+
+
 def main() -> None:
     """Train, then print the table; first N: expected / real number of wrong labels among them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("runs/calibration"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runs", nargs="+", metavar="RUN", help="finished runs to audit instead of training any")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="write the table there as calibration.md")
     options = parser.parse_args()
-    folders = options.runs
-    if folders is None:
+    if options.runs is None:
         planned = jobs(options.folder)
         train_all(planned, options.workers)
-        folders = [folder for _, folder in planned]
-    rows = [row(folder) for folder in folders if (Path(folder) / "done").is_file()]
-    lines = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
-    lines += [f"| {' | '.join(cells)}{'' if holds else ' (missed)'} |" for cells, holds in rows]
-    lines += ["", f"All promised holds in {sum(holds for _, holds in rows)} of {len(rows)} runs."]
-    print("\n".join(lines))
-    if options.write:
-        text = f"# Calibration\n\n    python benchmarks/calibration.py --folder {options.folder}\n\n"
-        (options.write / "calibration.md").write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
+        print("\n".join(promised([folder for _, folder in planned])))
+    else:
+        print("\n".join(by_method([folder for folder in options.runs if (Path(folder) / "done").is_file()])))
 
 
 if __name__ == "__main__":

@@ -38,6 +38,9 @@ class TestTables:
         assert rows[0]["label"] == "2"
         assert (rows[0]["decided_by"], rows[0]["decided_at"][:4]) == ("person", "2026")
         assert {row["decided_by"] for row in rows} == {"model", "person", "nobody"}
+        written = json.loads((out / "export.json").read_text())["time"]
+        assert {row["decided_at"] for row in rows if row["decided_by"] == "model"} == {written}
+        assert {row["decided_at"] for row in rows if row["decided_by"] == "nobody"} == {""}
         assert all((row["label"] != row["given"]) == (row["changed"] == "True") for row in rows)
 
     def test_parquet_holds_the_same(self, out):

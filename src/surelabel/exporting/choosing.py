@@ -86,8 +86,10 @@ class Cleaned:
         }
 
 
-def choose(run: RunDir, audit: Audit, decisions: Mapping[str, Decided], rules: Rules | None = None) -> Cleaned:
-    """The labels after cleaning."""
+def choose(
+    run: RunDir, audit: Audit, decisions: Mapping[str, Decided], rules: Rules | None = None, now: str = ""
+) -> Cleaned:
+    """The labels after cleaning; `now` is the time at which the model's suggestions are taken."""
     rules = rules or Rules()
     rows = _in_order(run, audit)
     given, suggested, p_wrong = rows["given"], rows["suggested"], rows["p_wrong"]
@@ -96,7 +98,7 @@ def choose(run: RunDir, audit: Audit, decisions: Mapping[str, Decided], rules: R
     unknown = _take_decisions(rows["id"], decisions, audit.class_names, (label, by, at))
     suspected = (p_wrong >= rules.min_probability) & (by == "nobody")
     taken = capped(suspected & (suggested != given), given, p_wrong, rules.class_cap)
-    label[taken], by[taken] = suggested[taken], "model"
+    label[taken], by[taken], at[taken] = suggested[taken], "model", now
     columns = {name: rows[name] for name in ("id", "given", "suggested", "probability", "p_wrong", "split")}
     columns |= {"label": label, "decided_by": by, "decided_at": at, "changed": label != given}
     ordered = {name: columns[name] for name in COLUMNS}

@@ -54,7 +54,8 @@ def export(
     """
     folder, rules = Path(out), rules or Rules()
     _check_place(folder, run)
-    cleaned = choose(run, audit, decisions, rules)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    cleaned = choose(run, audit, decisions, rules, now)
     files = None if images is None else check_images(cleaned, images, paths)
     fresh = folder.parent / f".{folder.name}.{os.getpid()}{TEMPORARY}"
     try:
@@ -62,7 +63,7 @@ def export(
         write_tables(fresh, cleaned, _probability(run))
         if images is not None and files is not None:
             write_images(fresh, cleaned, images, files)
-        manifest.write_manifest(fresh, _facts(run, cleaned, rules, images))
+        manifest.write_manifest(fresh, _facts(run, cleaned, rules, images, now))
         _put_in_place(fresh, folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -104,10 +105,10 @@ def _probability(run: RunDir) -> np.ndarray:
     return rows.flatten().to_numpy().reshape(len(rows), -1).astype(np.float32)
 
 
-def _facts(run: RunDir, cleaned: Cleaned, rules: Rules, images: str | None) -> dict[str, object]:
+def _facts(run: RunDir, cleaned: Cleaned, rules: Rules, images: str | None, now: str) -> dict[str, object]:
     return {
         "surelabel": surelabel.__version__,
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "time": now,
         "run": str(run.path.resolve()),
         "fingerprint": run.data()["fingerprint"],
         "method": run.config().method.name,
