@@ -6,6 +6,9 @@ import numpy as np
 
 from surelabel.verdicts.curve import NUM_RESAMPLES, Curve, own_word
 
+MISPLACED = 0.02
+"""Share of labels on the wrong side of any group, which no resampling can see: docs/decisions/0007."""
+
 
 class Calibration:
     """Rows by quality, in parts that have a curve each; rows in no part are surely right."""
@@ -41,14 +44,15 @@ class Calibration:
     def interval(self, rows: np.ndarray | slice, confidence: float) -> tuple[float, float]:
         """Between which numbers of wrong labels the truth lies among these rows.
 
-        Resampling says how far the groups may move, the lower and upper curves which of them may count.
+        Resampling says how far the groups may move, the lower and upper curves which of them may count; some labels are misplaced anyway.
         """
         p_wrong, tail = self.p_wrong[rows], (1 - confidence) / 2
         low, high = self._resampled(rows)
-        expected, slack = float(p_wrong.sum()), _slack(p_wrong, tail)
+        num_open = float((self.part[rows] >= 0).sum())
+        expected, slack = float(p_wrong.sum()), _slack(p_wrong, tail) + MISPLACED * num_open
         lower = min(expected, float(np.quantile(low, tail))) - slack
         upper = max(expected, float(np.quantile(high, 1 - tail))) + slack
-        return max(0.0, lower), min(float((self.part[rows] >= 0).sum()), upper)
+        return max(0.0, lower), min(num_open, upper)
 
     def _resampled(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
         """(R,) numbers of wrong labels by the lower and by the upper curves."""
