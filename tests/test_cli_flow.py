@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from surelabel.cli import app
 from surelabel.reviewing.journal import Journal, Wish
+from surelabel.runs import RunDir
 
 pytestmark = pytest.mark.training
 QUICK = ["--threads", "1", "--model", "mlp", "--set", "model.widths=[16]"]
@@ -88,13 +90,15 @@ def test_export_retrain_and_undo(flow):
     other = next(name for name in "012" if name != first["given"])
     Journal("run/decisions.jsonl").append([Wish(first["id"], first["given"], "relabel", other)])
     before = Path("data.npz").read_bytes()
-    assert "1 changed by person" in done("export", "run")
+    text = done("export", "run")
+    assert "1 changed by person" in text
     cleaned = {row["id"]: row for row in rows_of("run/export/cleaned.csv")}
     assert cleaned[first["id"]]["label"] == other
     assert cleaned[first["id"]]["decided_by"] == "person"
     assert rows_of("run/export/decisions.csv")[0]["id"] == first["id"]
-    retrain = ["--labels", "run/export/cleaned.csv", "--trusted", "run/export/decisions.csv", "--warm-start", "run"]
-    done("fit", "data.npz", *retrain, "--epochs", "2", "--out", "again", *QUICK)
+    retrain = shlex.split(text.splitlines()[-1].removeprefix("Retrain: surelabel "))
+    done(*retrain, "--warm-start", "run", "--epochs", "2", "--out", "again")
+    assert RunDir("again").config().noise is None
     done("audit", "again")
     again = {row["id"]: row for row in rows_of("again/audit.csv")}
     assert again[first["id"]]["given"] == other
@@ -130,3 +134,14 @@ def test_review_serves_to_those_who_have_the_token_and_ends_by_ctrl_c(flow):
             server.send_signal(signal.SIGINT)
         server.communicate(timeout=30)
     assert server.returncode in (0, 130)
+
+
+def test_data_are_found_from_another_folder_than_the_run_began_in(flow, make_blobs, monkeypatch, tmp_path):
+    done("fit", "data.npz", "--epochs", "1", "--out", "near", *QUICK)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    result = call("report", flow / "near")
+    assert result.exit_code == 0
+    assert "shows no samples" not in result.stderr
+    make_blobs(tmp_path / "elsewhere" / "data.npz", num_samples=90)  # what lies here by the same name is another thing
+    assert "shows no samples" in call("report", flow / "near").stderr

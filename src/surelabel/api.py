@@ -15,7 +15,7 @@ import torch
 
 import surelabel
 from surelabel import build, features, noise, warm_start
-from surelabel.config import RunConfig, set_field, validated
+from surelabel.config import DataConfig, RunConfig, set_field, validated
 from surelabel.core.collective import world_size
 from surelabel.data import objects
 from surelabel.data.examples import Corpus
@@ -276,6 +276,7 @@ def _environment(device: torch.device) -> dict[str, Any]:
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "",
         "processes": world_size(),
         "threads": torch.get_num_threads(),
+        "folder": str(Path.cwd()),
     }
 
 
@@ -307,12 +308,24 @@ def reopened(run: str | Path | RunDir, data: Any = None) -> Corpus:
     """The data of a run, read again, with the labels it was trained on; `data` is the object that it was given, if it was one."""
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     config = run_dir.config()
-    corpus, _ = build.corpus(config.data, config.noise, config.train.seed, data)
+    corpus, _ = build.corpus(_found_again(config.data, run_dir), config.noise, config.train.seed, data)
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
         raise RunError(
             f"{run_dir.path}: {config.data.source} has changed since the run; its rows would be shown wrongly"
         )
     return corpus
+
+
+def _found_again(data: DataConfig, run: RunDir) -> DataConfig:
+    """The same with paths that are relative to where the run began, where nothing is at them from here."""
+    began = Path(run.environment().get("folder", "."))
+    paths = {name: getattr(data, name) for name in ("source", "root", "test", "labels", "trusted")}
+    moved = {
+        name: str(began / path)
+        for name, path in paths.items()
+        if path is not None and not Path(path).exists() and (began / path).exists()
+    }
+    return data.model_copy(update=moved)
 
 
 def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> TrainedModel:

@@ -67,3 +67,10 @@ def test_sensitivity_has_every_value_and_seed(number, data, scale, everything):
 def test_corrected_images_are_those_of_car(number, data, everything):
     (found,) = chosen(figure_named(str(number)).panels, everything["paper"]).values()
     assert (found.config.data.source, found.config.method.name) == (data, "car")
+
+
+@pytest.mark.parametrize("scale", list(SCALES))
+def test_cross_entropy_in_figure_1_is_trained_on_the_given_labels(scale, everything):
+    panels = chosen(figure_named("1").panels, everything[scale])
+    targets = [found.options["targets"] for found in panels.values() if found.config.method.name == "cross_entropy"]
+    assert targets == ["none", "none"]

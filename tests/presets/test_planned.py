@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from surelabel.config import OneCycle
+from surelabel.config import Constant, Cosine, CosineRestarts, MultiStep, OneCycle
 from surelabel.errors import ConfigError
-from surelabel.presets import PRESETS, SCALES, parse_only, planned
+from surelabel.presets import PRESETS, SCALES, Trial, parse_only, planned
 
 
 def test_only_reads_keys_and_values():
@@ -107,3 +107,18 @@ def test_tiny_is_twelve_methods_on_one_thread():
 def test_prepared_data_are_named_by_what_matters():
     names = [one.name for scale in SCALES.values() for one in scale.prepared.values()]
     assert len(set(names)) == len(names) == 3
+
+
+def test_a_name_tells_configurations_apart_and_nothing_else():
+    (trial, *_) = planned("table1", only={"method": ["car"]})
+    train, optimiser, data = trial.config.train, trial.config.optimiser, trial.config.data
+
+    def named(**changes):
+        return Trial(trial.cell, trial.config.model_copy(update=changes)).name
+
+    elsewhere = data.model_copy(update={"root": "elsewhere", "workers": 3})
+    assert named(data=elsewhere, train=train.model_copy(update={"threads": 7})) == trial.name
+    kinds = [CosineRestarts(), OneCycle(), MultiStep(), Constant(), Cosine()]
+    names = {named(optimiser=optimiser.model_copy(update={"schedule": kind})) for kind in kinds}
+    assert len(names) == 5
+    assert named(train=train.model_copy(update={"epochs": 3})) != trial.name

@@ -93,3 +93,8 @@ def test_whitened_patches_have_unit_variance():
 
 def test_a_prepared_path_lies_in_the_folder():
     assert FEW["tiny"].path(Path("r")) == Path("r/data/cifar10-patches-40-20-3x6-seed-0.npz")
+
+
+def test_rows_that_are_sorted_by_class_are_refused(cifar_root, tmp_path):
+    with pytest.raises(DataError, match=r"its first 7 rows are of 7 of 10 classes; this scale needs the data in their"):
+        prepare_one(Prepared("subset", "cifar10", 7, 5), cifar_root, tmp_path)

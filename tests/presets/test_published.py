@@ -66,3 +66,21 @@ def test_what_is_not_printed_is_not_there():
     failed = [n for n in published("ablation") if n.mean is None]
     assert len(failed) == 4
     assert {n.note for n in failed} == {"fails to converge"}
+
+
+SUMS = {
+    "table1": (7460.18, 47.46),
+    "table2": (720.07, 0),
+    "table3": (2484.5, 0),
+    "ablation": (1499.82, 4.72),
+    "strategies": (2408.81, 24.13),
+    "correction": (841.4, 0),
+}
+"""Of all means and all deviations, after every number had been compared with the paper's source."""
+
+
+@pytest.mark.parametrize(("name", "sums"), SUMS.items())
+def test_no_number_has_changed_since_they_were_compared(name, sums):
+    numbers = published(name)
+    assert sum(number.mean or 0 for number in numbers) == pytest.approx(sums[0])
+    assert sum(number.std or 0 for number in numbers) == pytest.approx(sums[1])

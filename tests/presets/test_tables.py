@@ -46,6 +46,11 @@ def test_other_test_sets_and_measures():
     assert chosen_value([], TEST_ACCURACY, "last") is None
 
 
+def test_an_earlier_stage_is_never_the_best():
+    rows = [epoch(1, 0.9, stage="estimate"), epoch(2, 0.5, stage="train"), epoch(3, 0.4, stage="train")]
+    assert chosen_value(rows, TEST_ACCURACY, "best_test") == pytest.approx(50)
+
+
 @pytest.fixture
 def some_runs(tmp_path, pretend):
     """Of four cells, one with two seeds of three done, one with one done and one cut short, two with nothing."""
@@ -136,3 +141,15 @@ def test_a_real_run_is_read(tmp_path: Path):
     run = surelabel.fit(config, tmp_path / "runs" / trial.name)
     (entry,) = table("correction", [trial], tmp_path).entries
     assert entry.summaries["last"].mean == pytest.approx(100 * run.metrics()[-1]["correction_accuracy"])
+
+
+def test_published_cells_without_a_known_protocol_keep_their_number(tmp_path):
+    trials = planned("table1", protocol="original")
+    cell = {"method": "bootstrap", "data": "cifar10", "noise": "symmetric:0.4"}
+    assert cell not in [dict(trial.cell) for trial in trials]
+    whole = table("table1", trials, tmp_path, protocol="original", with_unplanned=True)
+    (entry,) = [entry for entry in whole.entries if dict(entry.cell) == cell]
+    assert entry.num_planned == 0
+    assert entry.published
+    assert entry.difference("last") is None
+    assert len(whole.entries) == len({tuple(sorted(entry.cell.items())) for entry in whole.entries})

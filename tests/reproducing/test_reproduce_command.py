@@ -118,6 +118,7 @@ def test_ctrl_c_on_a_terminal_saves_and_says_how_to_go_on(tmp_path):
     finally:
         process.kill()
     assert (process.returncode, out) == (130, "")
-    assert err.splitlines()[-1] == "stopped; the states are saved. Go on with the same command"
+    assert err.splitlines()[-1].startswith("stopped; the states are saved. Go on with the same command")
+    assert list(tmp_path.rglob("tables/*.csv"))
     assert list(tmp_path.glob("runs/*/state.pt"))
     assert [log.read_text() for log in tmp_path.glob("logs/*")] == [""]

@@ -10,6 +10,7 @@ from tests.verdicts.conftest import NAMES
 
 import surelabel
 from surelabel.errors import ConfigError
+from surelabel.verdicts import Audit
 
 
 def test_the_table_is_ranked_by_p_wrong_and_says_all(run_of):
@@ -114,6 +115,22 @@ def test_a_class_that_would_be_lost_is_named(tmp_path, run_of):
     audit = surelabel.audit(run)
     assert list(audit.losing) == ["owl"]
     assert any("labels 'owl'" in text and "cap the changes" in text for text in audit.warnings)
+
+
+def test_many_classes_that_would_be_lost_are_all_named():
+    names = tuple(f"c{number}" for number in range(10))
+    given = np.repeat(names, [900, *[10] * 9])
+    columns = {
+        "id": np.arange(990).astype(str),
+        "given": given,
+        "suggested": np.full(990, "c0"),
+        "prediction": given,
+        "quality": np.where(given == "c0", 0.99, 0.01),
+        "verdict": np.full(990, "training"),
+    }
+    audit = Audit(columns, names)
+    (text,) = [text for text in audit.warnings if "most labels of 9 classes" in text]
+    assert all(f"'c{number}' 10 of 10" in text for number in range(1, 10))
 
 
 def test_held_out_rows_have_a_curve_of_their_own_and_trusted_ones_are_right(run_of):

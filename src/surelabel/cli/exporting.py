@@ -1,5 +1,6 @@
 """`surelabel export`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -65,8 +66,11 @@ def _write(
     counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in written.counts.items())
     _say(json, {"export": written.folder, **written.counts}, f"{written.folder}: {counts}")
     if not json:
-        data = run_dir.config().data.source
-        screen.say(f"Retrain: surelabel fit {data} --labels {folder}/cleaned.csv --trusted {folder}/decisions.csv")
+        files = ["--labels", str(folder / "cleaned.csv"), "--trusted", str(folder / "decisions.csv")]
+        # The labels after cleaning hold what noise was added; it must not be added again.
+        without = [] if run_dir.config().noise is None else ["--set", "noise=null"]
+        command = ["surelabel", "fit", "--config", str(run / "config.json"), *files, *without]
+        screen.say(f"Retrain: {shlex.join(command)}")
 
 
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:

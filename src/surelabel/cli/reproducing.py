@@ -38,11 +38,13 @@ class Request:
             self.name, scale=self.scale, protocol=self.protocol, only=only, data=self.data, folder=self.folder
         )
 
-    def table(self, trials: "list[Trial]") -> "Table":
-        """What the finished runs say of these trials."""
+    def table(self, filtered: bool = True) -> "Table":
+        """What the finished runs say of the trials asked for, or of the whole published table."""
         from surelabel.reproducing import tables
 
-        return tables.table(self.name, trials, self.folder, scale=self.scale, protocol=self.protocol)
+        more = {"with_unplanned": not filtered and self.scale == "paper"}
+        trials = self.trials(filtered)
+        return tables.table(self.name, trials, self.folder, scale=self.scale, protocol=self.protocol, **more)
 
     @property
     def tables_folder(self) -> Path:
@@ -86,7 +88,7 @@ def reproduce(
     began = time.perf_counter()
     outcome = _run(request, trials, backend)
     written = _write_tables(request)
-    _report(request, trials, outcome, written, time.perf_counter() - began, json)
+    _report(request, outcome, written, time.perf_counter() - began, json)
     if not outcome.is_complete:
         raise typer.Exit(1)
 
@@ -110,7 +112,10 @@ def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcom
         with display(screen.tell) as progress:
             return run_all(trials, request.folder, backend=backend, progress=progress)
     except KeyboardInterrupt:
-        screen.tell("stopped; the states are saved. Go on with the same command")
+        _write_tables(request)
+        screen.tell(
+            f"stopped; the states are saved. Go on with the same command. Tables so far: {request.tables_folder}"
+        )
         raise typer.Exit(130) from None
 
 
@@ -121,7 +126,9 @@ def _prepare(request: Request, trials: "list[Trial]") -> None:
         from surelabel.presets import scale_named
         from surelabel.reproducing.preparation import prepare
 
-        if not all(one.path(request.folder).is_file() for one in scale_named(request.scale).prepared.values()):
+        sources = {trial.config.data.source for trial in waiting}
+        files = [one.path(request.folder) for one in scale_named(request.scale).prepared.values()]
+        if any(str(file) in sources and not file.is_file() for file in files):
             screen.tell(f"preparing data in {request.folder}")
         prepare(request.scale, request.data, request.folder, waiting)
 
@@ -130,13 +137,11 @@ def _write_tables(request: Request) -> list[Path]:
     """The whole table, whatever part of it was asked for: what was not run stays empty."""
     from surelabel.reproducing import tables
 
-    return tables.write(request.table(request.trials(filtered=False)), request.tables_folder)
+    return tables.write(request.table(filtered=False), request.tables_folder)
 
 
-def _report(
-    request: Request, trials: "list[Trial]", outcome: "Outcome", written: list[Path], seconds: float, json: bool
-) -> None:
-    table = request.table(trials)
+def _report(request: Request, outcome: "Outcome", written: list[Path], seconds: float, json: bool) -> None:
+    table = request.table()
     if json:
         counts = {"done": len(outcome.done), "skipped": len(outcome.skipped), "failed": outcome.failed}
         entries = [_entry(table, entry) for entry in table.entries]

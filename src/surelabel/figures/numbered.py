@@ -11,7 +11,7 @@ from surelabel.figures import drawn
 from surelabel.figures.drawn import Draw, corrected_images, from_panels
 from surelabel.figures.found import Found
 from surelabel.figures.studies import draw_study
-from surelabel.figures.wanted import ANNEALED, SELECTED, STEPPED, WHOLE, Wanted, method_text, setting_text
+from surelabel.figures.wanted import ANNEALED, GIVEN_LABELS, SELECTED, STEPPED, WHOLE, Wanted, method_text, setting_text
 
 SYMMETRIC_40, SYMMETRIC_60, SYMMETRIC_80 = ("symmetric", 0.4), ("symmetric", 0.6), ("symmetric", 0.8)
 ASYMMETRIC_40 = ("asymmetric", 0.4)
@@ -48,17 +48,17 @@ class NumberedFigure:
         wanted = "; ".join(dict.fromkeys(one.text for one in self.panels.values()))
         commands = " and ".join(f"surelabel reproduce {preset}" for preset in self.presets)
         subject = f"figure {self.number} ({self.name}) needs finished runs that are not there"
-        return f"{subject}: {wanted}{self.also}; make them with: {commands}"
+        return f"{subject}: {wanted}{self.also}; make them with: {commands} (--dry-run says how much that is)"
 
 
 def _three_ways(measured: str | None = None) -> dict[str, Wanted]:
     """The columns of Figures 1 and 3."""
     return {
         "(a) cross entropy, multi-step": Wanted(
-            "cifar10", SYMMETRIC_40, "cross_entropy", schedules=STEPPED, measured=measured
+            "cifar10", SYMMETRIC_40, "cross_entropy", GIVEN_LABELS, schedules=STEPPED, measured=measured
         ),
         "(b) cross entropy, cosine": Wanted(
-            "cifar10", SYMMETRIC_40, "cross_entropy", schedules=ANNEALED, measured=measured
+            "cifar10", SYMMETRIC_40, "cross_entropy", GIVEN_LABELS, schedules=ANNEALED, measured=measured
         ),
         "(c) CAR": Wanted("cifar10", SYMMETRIC_40, options=WHOLE, preferred=SELECTED, measured=measured),
     }
@@ -82,7 +82,7 @@ def _sensitivity(number: int, data: str) -> NumberedFigure:
 def _confidence(number: int, noise: tuple[str, float]) -> NumberedFigure:
     title = "Average confidence by clean and false label (CAR)"
     name = f"confidence-{100 * noise[1]:g}"
-    return NumberedFigure(number, name, title, _pair(noise), ("table1",), from_panels(drawn.confidence))
+    return NumberedFigure(number, name, title, _pair(noise), ("correction",), from_panels(drawn.confidence))
 
 
 def _images(number: int, data: str, preset: str) -> NumberedFigure:
@@ -138,8 +138,8 @@ FIGURES: tuple[NumberedFigure, ...] = (
         from_panels(drawn.density_by_option),
     ),
     _confidence(5, SYMMETRIC_40),
-    NumberedFigure(6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("table1",), from_panels(drawn.correction)),
-    NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("table1",), from_panels(drawn.correction)),
+    NumberedFigure(6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), from_panels(drawn.correction)),
+    NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), from_panels(drawn.correction)),
     _confidence(8, SYMMETRIC_60),
     _confidence(9, SYMMETRIC_80),
     _sensitivity(10, "cifar10"),

@@ -30,6 +30,8 @@ OPTIONS = {
 """The paper's letters for the options of CAR, in the order of its figures."""
 WHOLE = {"targets": "car", "confidence": "indicator"}
 """CAR as it is, not one of its ablations."""
+GIVEN_LABELS = {"targets": "none"}
+"""Training on the labels as they are."""
 SELECTED = {"reverse_weight": 0.0, "momentum": 0.9, "threshold": 0.0}
 """What the paper selects for CIFAR-10; lambda and E_c are others at other scales."""
 

@@ -26,7 +26,7 @@ class Plan:
 
     def beside(self, name: str) -> str:
         """Folder of data that a data set's option names, which has no usual place of its own."""
-        return str((self.data or Path(os.environ.get("SURELABEL_DATA", "data"))) / name)
+        return str((self.data or Path(os.environ.get("SURELABEL_DATA", "data")).absolute()) / name)
 
     def cifar_data(self, name: str) -> DataConfig:
         """CIFAR as the scale has it."""

@@ -9,8 +9,11 @@ from pathlib import PurePath
 
 from surelabel.config import RunConfig
 
-WHERE_IT_RUNS = ("device", "devices", "threads")
-"""Of train: what does not make another run of it."""
+WHERE_IT_RUNS = {
+    "data": ("root", "workers", "cache"),
+    "train": ("device", "devices", "threads", "replicate_below"),
+}
+"""What does not make another run of it."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +31,17 @@ class Trial:
     @property
     def name(self) -> str:
         """A name for its folder: readable, and the same for equal configurations wherever data lie and whatever trains them."""
-        content = self.config.model_dump(mode="json")
-        data, train = content["data"], content["train"]
-        data["source"], data["root"] = PurePath(data["source"]).name, None
+        # Without defaults, so that a setting which is added later does not rename what is done.
+        content = self.config.model_dump(mode="json", exclude_defaults=True)
+        content["schedule"] = self.config.optimiser.schedule.kind  # the default of each kind, so left out above
+        data = content["data"]
+        data["source"] = PurePath(data["source"]).name
         # Some options of data sets are folders, such as ImageNet's beside WebVision.
-        data["options"] = {key: PurePath(v).name if isinstance(v, str) else v for key, v in data["options"].items()}
-        for field in WHERE_IT_RUNS:
-            train.pop(field)
+        options = data.get("options", {}).items()
+        data["options"] = {key: PurePath(value).name if isinstance(value, str) else value for key, value in options}
+        for part, fields in WHERE_IT_RUNS.items():
+            for field in fields:
+                content.get(part, {}).pop(field, None)
         noise = self.config.noise
         words = [
             data["source"],

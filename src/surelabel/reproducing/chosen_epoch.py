@@ -12,7 +12,8 @@ CLEAN_VALIDATION = "clean_validation"
 
 def chosen_value(epochs: list[Epoch], measure: Measure, rule: str) -> float | None:
     """The measure, in percent, at the epoch that the rule chooses; None where a run lacks what either needs."""
-    measured = [epoch for epoch in epochs if _value(epoch, measure) is not None]
+    # Of the last stage: what an earlier one trained, such as an estimate of the noise, is not the method's result.
+    measured = [e for e in epochs if e.get("stage") == epochs[-1].get("stage") and _value(e, measure) is not None]
     score = _SCORES[rule]
     scored = [(found, epoch) for epoch in measured if (found := score(epoch, measure)) is not None]
     if not scored:

@@ -159,8 +159,10 @@ class Board:
 
 
 def _anchored(data: DataConfig) -> DataConfig:
-    """The same with whole paths: workers have another current folder."""
+    """The same with whole paths: workers have another current folder. A source in one word is a name, whatever lies here."""
     paths = {field: getattr(data, field) for field in ("source", "root", "test")}
+    if Path(data.source).name == data.source and not Path(data.source).is_file():
+        del paths["source"]
     found = {field: path for field, path in paths.items() if path is not None and Path(path).exists()}
     return data.model_copy(update={field: str(Path(path).absolute()) for field, path in found.items()})
 

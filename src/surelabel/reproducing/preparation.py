@@ -58,6 +58,12 @@ def _first_rows(prepared: Prepared, corpus: Corpus) -> tuple[Examples, Examples]
         if len(rows) < count:
             raise DataError(f"{prepared.data}: {len(rows)} {name} rows; this scale needs the first {count}")
     train, test = (rows.subset(np.arange(count)) for rows, count in parts.values())
+    num_there, num_classes = len(np.unique(train.label.numpy())), len(corpus.class_names)
+    if num_there < num_classes:  # folders of images are sorted by class
+        raise DataError(
+            f"{prepared.data}: its first {prepared.num_train} rows are of {num_there} of {num_classes} classes; this scale needs the data "
+            "in their original order: the hub's parquet files or the python batches"
+        )
     return train, test
 
 

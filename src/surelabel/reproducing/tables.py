@@ -14,8 +14,19 @@ from surelabel.runs import RunDir
 __all__ = ["Entry", "Summary", "Table", "table", "write"]
 
 
-def table(name: str, trials: Sequence[Trial], folder: Path, *, scale: str = "paper", protocol: str = "car") -> Table:
-    """What the finished runs in `folder`/runs say of the cells of these trials."""
+def table(
+    name: str,
+    trials: Sequence[Trial],
+    folder: Path,
+    *,
+    scale: str = "paper",
+    protocol: str = "car",
+    with_unplanned: bool = False,
+) -> Table:
+    """What the finished runs in `folder`/runs say of the cells of these trials.
+
+    `with_unplanned` adds published cells that no trial is for, such as those of an original protocol that is not known.
+    """
     preset = preset_named(name)
     numbers = published(preset.published) if preset.published is not None else []
     epochs: dict[str, list[dict[str, Any]] | None] = {}
@@ -26,7 +37,7 @@ def table(name: str, trials: Sequence[Trial], folder: Path, *, scale: str = "pap
         _entry(
             preset, measure, cell, [epochs[trial.name] for trial in group], _beside(numbers, cell, measure, protocol)
         )
-        for cell, group in _by_cell(trials)
+        for cell, group in [*_by_cell(trials), *(_unplanned(numbers, trials) if with_unplanned else [])]
         for measure in preset.measures
     ]
     return Table(preset, scale, protocol, tuple(entries))
@@ -47,6 +58,16 @@ def _by_cell(trials: Sequence[Trial]) -> list[tuple[Cell, list[Trial]]]:
     for trial in trials:
         groups.setdefault(tuple(trial.cell.items()), []).append(trial)
     return [(dict(key), group) for key, group in groups.items()]
+
+
+def _unplanned(numbers: list[Published], trials: Sequence[Trial]) -> list[tuple[Cell, list[Trial]]]:
+    seen = [dict(trial.cell) for trial in trials]
+    found: list[tuple[Cell, list[Trial]]] = []
+    for number in numbers:
+        if dict(number.cell) not in seen:
+            seen.append(dict(number.cell))
+            found.append((number.cell, []))
+    return found
 
 
 def _epochs(path: Path) -> list[dict[str, Any]] | None:

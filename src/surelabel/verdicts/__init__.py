@@ -179,7 +179,8 @@ def audit(
 ) -> Audit:
     """The ranked table of a finished run; nothing is trained, so it may be asked again with other limits.
 
-    A label looks wrong from P(wrong) = `min_probability`. Intervals hold with `confidence`. `seed` draws their resamples.
+    A label looks wrong from P(wrong) = `min_probability`. Intervals are made for `confidence`;
+    docs/results/calibration.md says how often they hold. `seed` draws their resamples.
     """
     corrections.check_share("min_probability", min_probability)
     if not 0 < confidence < 1:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 NUM_PAIRS = 10
 WIDE = 0.2
 """An interval for a rate that is wider than this is pointed out."""
+MOST_NAMED = 3
+"""Classes that get a warning of their own."""
 NARROW = 0.02
 """An interval for a rate that is narrower than this needs a digit after the point."""
 REPEATED = 0.98
@@ -79,8 +81,13 @@ def warnings(audit: "Audit") -> Iterator[str]:
 
 
 def _losing(audit: "Audit") -> Iterator[str]:
-    """Classes that might be relabelled away; where most classes would be, that says nothing about any of them."""
-    if 2 * len(audit.losing) > len(audit.class_names) > 2:
+    """Classes that might be relabelled away; many of them in one sentence."""
+    if len(audit.losing) > MOST_NAMED:
+        listed = ", ".join(f"{name!r} {lost:,} of {size:,}" for name, (lost, size) in audit.losing.items())
+        yield (
+            f"Accepting all suggestions would change most labels of {len(audit.losing)} classes: {listed}. Look at rare or hard ones "
+            "first, or cap the changes per class."
+        )
         return
     for name, (lost, size) in audit.losing.items():
         yield (
