@@ -14,7 +14,12 @@ from surelabel.reproducing.events import Began
 from surelabel.reproducing.travelling import packed, unpack
 from surelabel.runs import RunDir
 
-SETTINGS = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
+SETTINGS = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_worker_niceness": "0",
+}
 
 
 @pytest.fixture
@@ -54,6 +59,7 @@ def processes_of(folder):
 
 
 @pytest.mark.training
+@pytest.mark.timeout(900)  # a node takes its time to start workers where all cores are busy
 def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, killer, blobs):
     long, from_file, broken = trial(epochs=150), trial("car", source=str(blobs)), trial(seed=1, labels="missing.csv")
     watcher = killer(long.name)

@@ -61,6 +61,7 @@ class Plan:
                 batch_size=batch_size or scale.batch_size,
                 seed=seed,
                 threads=scale.threads,
+                crop_padding=scale.crop_padding,
                 gradient_share=gradient_share,
             ),
         )
