@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -84,3 +85,19 @@ def outcome(run_dir) -> dict:
 def outcome_fixture():
     """What a run says, for comparing runs bit by bit."""
     return outcome
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's chromium; where CI is set it must be there."""
+    from playwright.sync_api import sync_playwright
+
+    names = (os.environ.get("SURELABEL_CHROMIUM"), shutil.which("chromium"), shutil.which("chromium-browser"))
+    chromium = next((name for name in names if name), None)
+    if chromium is None and not os.environ.get("CI"):
+        pytest.skip("chromium is not installed; .ci/run shows how")
+    assert chromium, "chromium is not installed; CI must not pass without these tests"
+    with sync_playwright() as started:
+        made = started.chromium.launch(executable_path=chromium, headless=True, args=["--no-sandbox"])
+        yield made
+        made.close()

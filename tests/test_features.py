@@ -86,12 +86,9 @@ def config(images, weights=None, method="car", **model):
     )
 
 
-def test_inputs(images):
+def inputs_of_test_part(images):
     with np.load(images) as file:
         return file["x_test"], file["y_test"]
-
-
-test_inputs.__test__ = False
 
 
 class TestCachedFeatures:
@@ -102,7 +99,7 @@ class TestCachedFeatures:
         assert run.data()["input_shape"] == list(SHAPE)
         weights.unlink()  # the run needs nothing else
         model = surelabel.load(tmp_path / "run")
-        x, y = test_inputs(images)
+        x, y = inputs_of_test_part(images)
         probability = model.predict_proba(x)
         assert probability.shape == (30, 3)
         assert (probability.argmax(1) == y).mean() == run.metrics()[-1]["tests"]["test"]["top1"] > 0.8
@@ -154,7 +151,7 @@ class TestCachedFeatures:
         state = load_file(run.weights_file)
         assert state["network.classifier.weight"].shape == (3, 16)
         assert "validation" in run.metrics()[-1]
-        x, _ = test_inputs(images)
+        x, _ = inputs_of_test_part(images)
         assert surelabel.load(run).predict_proba(x).shape == (30, 3)
 
     @pytest.mark.parametrize("stop_after", [3, 10])
@@ -300,7 +297,7 @@ class TestWeights:
     def test_loading_a_run_does_not_need_the_file(self, images, weights, tmp_path):
         run = surelabel.fit(config(images, weights), tmp_path / "run")
         weights.unlink()
-        x, y = test_inputs(images)
+        x, y = inputs_of_test_part(images)
         assert (surelabel.load(run).predict_proba(x).argmax(1) == y).mean() == run.metrics()[-1]["tests"]["test"][
             "top1"
         ]

@@ -1,26 +1,10 @@
 """The report in a real browser: its own policy lets it work, nothing is asked for, and it fits a phone."""
 
-import os
-import shutil
-
 import pytest
-from playwright.sync_api import sync_playwright
 
 pytestmark = pytest.mark.training  # for its length: a browser takes seconds to start
 
-CHROMIUM = os.environ.get("SURELABEL_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 BROKEN = "[...document.images].filter(image => image.complete && !image.naturalWidth).length"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    if CHROMIUM is None and not os.environ.get("CI"):
-        pytest.skip("chromium is not installed; .ci/run shows how")
-    assert CHROMIUM, "chromium is not installed; CI must not pass without these tests"
-    with sync_playwright() as started:
-        made = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=["--no-sandbox"])
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")

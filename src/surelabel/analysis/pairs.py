@@ -40,12 +40,12 @@ def most_confused(table: np.ndarray) -> np.ndarray:
     return np.sort(np.argsort(-(off.sum(0) + off.sum(1)), kind="stable")[:NUM_CONFUSED])
 
 
-def top_pairs(table: np.ndarray, count: int) -> list[tuple[int, int, int]]:
-    """The `count` largest cells off the diagonal, as (row, column, number)."""
+def top_pairs(table: np.ndarray, count: int) -> list[tuple[int, int, Any]]:
+    """The `count` largest cells off the diagonal, as (row, column, value)."""
     off = table - np.diag(np.diag(table))
     order = np.argsort(-off, axis=None, kind="stable")[:count]
     cells = [(int(cell // len(table)), int(cell % len(table))) for cell in order]
-    return [(row, column, int(off[row, column])) for row, column in cells if off[row, column] > 0]
+    return [(row, column, off[row, column].item()) for row, column in cells if off[row, column] > 0]
 
 
 def confusion_drawing(name: str, title: str, axes: tuple[str, str], table: np.ndarray, names: Sequence[str]) -> Drawing:
@@ -85,9 +85,7 @@ def confidence_drawing(
 def shares_drawing(name: str, title: str, axes: tuple[str, str], table: np.ndarray, names: Sequence[str]) -> Drawing:
     """(K, K) shares whose rows sum to one."""
     chosen = most_confused(table)
-    off = table - np.diag(np.diag(table))
-    order = [divmod(int(place), len(table)) for place in np.argsort(-off, axis=None, kind="stable")[:5]]
-    pairs = "; ".join(f"{names[a]} to {names[b]} {off[a, b]:.1%}" for a, b in order if off[a, b] >= 0.001)
+    pairs = "; ".join(f"{names[a]} to {names[b]} {share:.1%}" for a, b, share in top_pairs(table, 5) if share >= 0.001)
     text = f"{title}: the mean on the diagonal is {np.diag(table).mean():.1%}"
     text += f". Largest off it: {pairs}." if pairs else ". Nothing lies off it."
     cells = table[np.ix_(chosen, chosen)]

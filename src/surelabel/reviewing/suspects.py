@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from surelabel.data.examples import Corpus, Examples
 from surelabel.errors import RunError
 from surelabel.reviewing.journal import FINAL, Book, Standing
-from surelabel.verdicts import Audit
+from surelabel.verdicts import SUSPICIOUS_FROM, Audit
 
 NUM_CANDIDATES = 10
 """Classes that a row names with their probability: as many as there are digits on a keyboard."""
@@ -27,7 +27,7 @@ class Filter(BaseModel):
 
     given: str | None = None
     suggested: str | None = None
-    low: float = Field(0.5, ge=0, le=1)
+    low: float = Field(SUSPICIOUS_FROM, ge=0, le=1)
     """Lowest probability of being wrong."""
     high: float = Field(1.0, ge=0, le=1)
     state: Literal["open", "decided", "skipped", "all"] = "open"
