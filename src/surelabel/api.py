@@ -1,33 +1,23 @@
 """The public functions: train, load, judge."""
 
-import contextlib
 import json
-import os
-import platform
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-import surelabel
-from surelabel import build, features, noise, warm_start
+from surelabel import build, noise
 from surelabel.config import DataConfig, RunConfig, set_field, validated
-from surelabel.core.collective import world_size
 from surelabel.data import objects
 from surelabel.data.examples import Corpus
-from surelabel.engine import distributed
-from surelabel.engine.finish import finish
-from surelabel.engine.fit import Engine, Interrupted, Progress, Setup
+from surelabel.engine.fit import Interrupted, Progress
 from surelabel.errors import ConfigError, RunError
-from surelabel.models import Extractor
 from surelabel.processes import is_further_process
 from surelabel.progress import Silent
-from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.runs import RunDir
 from surelabel.trained import TrainedModel
+from surelabel.training import train
 from surelabel.verdicts import Audit
 from surelabel.verdicts import audit as audit
 
@@ -95,7 +85,7 @@ def fit(
             else "choose another folder"
         )
         raise RunError(f"{out}: this folder is not empty; {hint}")
-    return _train(config, run_dir, progress or Silent(), interrupt, _object(data))
+    return train(config, run_dir, progress or Silent(), interrupt, _object(data))
 
 
 def write_noise(
@@ -135,7 +125,7 @@ def resume(
     _check_trust(run_dir, trust)
     if run_dir.is_done:
         return run_dir
-    return _train(config, run_dir, progress or Silent(), interrupt, data)
+    return train(config, run_dir, progress or Silent(), interrupt, data)
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
@@ -143,165 +133,6 @@ def _check_trust(run_dir: RunDir, trust: bool) -> None:
     name = run_dir.config().method.name
     if "." in name and not trust:
         raise RunError(f"{run_dir.path}: its method {name} is not part of surelabel; trust=True (--trust) imports it")
-
-
-def _train(
-    config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Callable[[], bool] | None, given: Any
-) -> RunDir:
-    raw, manifest = build.corpus(config.data, config.noise, config.train.seed, given)
-    distributed.check_device(config.train)
-    extractor = features.extractor(config, raw, run_dir, progress.warn)
-    corpus = features.extracted(raw, extractor, config, progress.warn)
-    scale, shape = build.normalisation(corpus), corpus.train.input_shape
-
-    def make_method(seed: int) -> Any:
-        rows = corpus.train
-        job = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
-        return build.method(config, job)
-
-    first = make_method(config.train.seed)
-    warnings = [*config.notices(), *first.warnings(), *build.notes(first)]
-    # A saved state has gone on from these weights already.
-    warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
-    warnings += [] if warm is None else warm.apply(first)
-    fabric = distributed.start(config.train)
-    loader = build.loader(config, corpus, fabric.device)
-    torch.manual_seed(config.train.seed)
-    with contextlib.ExitStack() as stack:
-        _together(fabric.device, lambda: _claim(stack, run_dir, config, raw, manifest, extractor, fabric.device))
-        stop = stack.enter_context(_stop_on_signals())
-        for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
-            progress.warn(text)
-        setup = Setup(config, corpus, make_method, loader, run_dir, fabric, progress, interrupt or stop)
-        engine = Engine(setup)
-        if warm is not None:
-            with distributed.bare(engine.method):
-                warm.apply(engine.method)
-        engine.run(resume=run_dir.state_file.exists())
-        finish(engine)
-        distributed.wait_for_all()
-    return run_dir
-
-
-def _together(device: torch.device, work: Callable[[], None]) -> None:
-    """Let the first process do `work`; if it fails, nobody goes on to wait for it."""
-    problem: Exception | None = None
-    if distributed.is_first():
-        try:
-            work()
-        except Exception as error:
-            problem = error
-    if distributed.anybody(problem is not None, device):
-        raise problem or RunError("the first process could not start")
-
-
-def _claim(
-    stack: contextlib.ExitStack,
-    run_dir: RunDir,
-    config: RunConfig,
-    corpus: Corpus,
-    manifest: Any,
-    extractor: Extractor | None,
-    device: torch.device,
-) -> None:
-    stack.enter_context(run_dir.locked())
-    if extractor is not None and not run_dir.has_begun:
-        features.keep(run_dir, extractor)
-    _check_or_write(run_dir, config, corpus, manifest, device)
-
-
-def _check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: Any, device: torch.device) -> None:
-    """Write what describes the run, or make sure that the data are still what the run began with."""
-    data = {
-        "schema": SCHEMA_VERSION,
-        "class_names": list(corpus.class_names),
-        "input_shape": list(corpus.train.input_shape),
-        "stored_shape": list(corpus.train.x.shape[1:]),
-        "num_train": len(corpus.train),
-        "num_validation": 0 if corpus.validation is None else len(corpus.validation),
-        "tests": {name: len(rows) for name, rows in corpus.tests.items()},
-        "fingerprint": corpus.fingerprint(),
-    }
-    if run_dir.has_begun:
-        _check_noise(run_dir, manifest)
-        if run_dir.data() != data:
-            raise RunError(f"{run_dir.path}: the data have changed since this run began; start a new run")
-        if run_dir.config() != config:
-            run_dir.write_json("config.json", config.model_dump(mode="json"))
-        return
-    run_dir.write_json("config.json", config.model_dump(mode="json"))
-    run_dir.write_json("env.json", _environment(device))
-    if manifest is not None:
-        run_dir.write_json("noise.json", manifest.to_dict())
-    else:
-        (run_dir.path / "noise.json").unlink(missing_ok=True)  # of a start with noise that was cut short
-    run_dir.write_table("labels.parquet", _label_columns(corpus))
-    run_dir.write_json("data.json", data)
-
-
-def _check_noise(run_dir: RunDir, manifest: noise.Manifest | None) -> None:
-    """Make sure that the noise of a run that goes on is what it began with: it is drawn anew, and must come out the same."""
-    file = run_dir.path / "noise.json"
-    if (manifest is not None) != file.exists():
-        fault = "there is none" if manifest is not None else "there is one, and no noise is configured"
-        raise RunError(f"{file}: {fault}; start a new run")
-    faults = "" if manifest is None else noise.differences(manifest, noise.read_manifest(file))
-    if faults:
-        raise RunError(f"{file}: the noise is not what this run began with: {faults}; start a new run")
-
-
-def _label_columns(corpus: Corpus) -> dict[str, Any]:
-    parts = {"train": corpus.train} | ({"validation": corpus.validation} if corpus.validation is not None else {})
-    clean = [rows.clean.tolist() if rows.clean is not None else [None] * len(rows) for rows in parts.values()]
-    import pyarrow as pa
-
-    return {
-        "id": np.concatenate([rows.ids.astype(str) for rows in parts.values()]),
-        "given": np.concatenate([rows.label.numpy() for rows in parts.values()]),
-        "clean": pa.array([value for values in clean for value in values], type=pa.int64()),
-        "split": np.concatenate([np.full(len(rows), name) for name, rows in parts.items()]),
-    }
-
-
-def _environment(device: torch.device) -> dict[str, Any]:
-    return {
-        "surelabel": surelabel.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "platform": platform.platform(),
-        "processor": platform.machine(),
-        "cpu_count": os.cpu_count(),
-        "device": str(device),
-        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "",
-        "processes": world_size(),
-        "threads": torch.get_num_threads(),
-        "folder": str(Path.cwd()),
-    }
-
-
-@contextlib.contextmanager
-def _stop_on_signals() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and SIGTERM into a flag that is looked at after each step; a second Ctrl-C is the usual one."""
-    asked: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-
-    def ask(number: int, _frame: Any) -> None:
-        if asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked)
-    except Interrupted as error:
-        error.args = tuple(asked[:1])  # the signal, for those who end the process in its name
-        raise
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def reopened(run: str | Path | RunDir, data: Any = None) -> Corpus:

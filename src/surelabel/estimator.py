@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from surelabel import api
-from surelabel.data.array_inputs import input_tensor
+from surelabel.data.arrays.inputs import input_tensor
 from surelabel.errors import SurelabelError
 from surelabel.progress import Silent
 

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from surelabel.config import DataConfig
-from surelabel.data import load_corpus, npy, read_inputs
+from surelabel.data import load_corpus, read_inputs
+from surelabel.data.arrays import npy
 from surelabel.data.inputs import Lazy
 from surelabel.errors import DataError
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data import digits, folder, npy, npz, parquet_folder, table
+from surelabel.data import digits, folder
+from surelabel.data.arrays import npy, npz
 from surelabel.data.examples import Corpus, Examples
 from surelabel.data.images import fitted
 from surelabel.data.inputs import Inputs, Shape, windowed
@@ -16,11 +17,12 @@ from surelabel.data.objects import OBJECT_SOURCES, is_object, read_object
 from surelabel.data.relabel import relabelled
 from surelabel.data.rows import Parts, Rows, Source
 from surelabel.data.splits import divide
+from surelabel.data.tables import parquet_folder, table_file
 from surelabel.errors import DataError
 
 __all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
 
-SOURCES: tuple[Source, ...] = (digits, *NAMED, npz, npy, table, parquet_folder, folder)
+SOURCES: tuple[Source, ...] = (digits, *NAMED, npz, npy, table_file, parquet_folder, folder)
 
 
 def load_corpus(config: DataConfig, data: Any = None) -> Corpus:

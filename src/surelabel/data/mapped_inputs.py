@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surelabel.data.array_inputs import channels_first, input_tensor
+from surelabel.data.arrays.inputs import channels_first, input_tensor
 from surelabel.data.inputs import Mapped
 
 

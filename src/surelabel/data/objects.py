@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data import arrays, frames, hub, torch_dataset
+from surelabel.data.arrays import memory, torch_dataset
 from surelabel.data.inputs import Shape
 from surelabel.data.rows import ObjectSource, Parts, Rows
+from surelabel.data.tables import frames, hub
 from surelabel.errors import DataError
 
-OBJECT_SOURCES: tuple[ObjectSource, ...] = (arrays, hub, frames, torch_dataset)
+OBJECT_SOURCES: tuple[ObjectSource, ...] = (memory, hub, frames, torch_dataset)
 
 _AGAIN = "this run's data was a Python object; pass it again: surelabel.resume(run, data=...)"
 

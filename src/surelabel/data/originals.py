@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from surelabel.config import DataConfig
-from surelabel.data import folder, table
-from surelabel.data.table_images import TableImages
-from surelabel.data.table_rows import row_ids
+from surelabel.data import folder
+from surelabel.data.tables import table_file
+from surelabel.data.tables.images import TableImages
+from surelabel.data.tables.rows import row_ids
 
 
 def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | None:
     """The file of each id; None where the inputs are no image files."""
-    if table.accepts(config.source):
+    if table_file.accepts(config.source):
         found = _of_table(config)
         return None if found is None else {name: found[name] for name in ids if name in found}
     root = Path(config.source)
@@ -20,7 +21,7 @@ def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | 
 
 
 def _of_table(config: DataConfig) -> dict[str, Path] | None:
-    part = table.opened(config, needs_label=False)
+    part = table_file.opened(config, needs_label=False)
     if part.roles.image is None:
         return None
     paths = TableImages.of(part.sheet, part.roles.image).paths

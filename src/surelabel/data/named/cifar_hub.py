@@ -8,7 +8,7 @@ import numpy as np
 from surelabel.data.images import ArrowBytes, Blobs
 from surelabel.data.named.cifar_sets import ALIASES, HUB_FOLDERS, Cifar, Stored, Wanted
 from surelabel.data.named.layout import inside
-from surelabel.data.parquet import class_names_in
+from surelabel.data.tables.parquet_file import class_names_in
 from surelabel.errors import DataError
 
 _PICTURES = ("img", "image")

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.array_inputs import input_tensor
+from surelabel.data.arrays.inputs import input_tensor
+from surelabel.data.arrays.labels import distinct_names, label_names, text
 from surelabel.data.images import fitted, square
 from surelabel.data.inputs import Inputs, Lazy, Shape
-from surelabel.data.label_arrays import distinct_names, label_names, text
 from surelabel.data.rows import Parts, Rows
 from surelabel.errors import DataError
 

@@ -1,12 +1,12 @@
-"""NumPy archives: x and y, and where present the other arrays that named_arrays.py describes. Nothing is ever unpickled."""
+"""NumPy archives: x and y, and where present the other arrays that named.py describes. Nothing is ever unpickled."""
 
 from pathlib import Path
 
 import numpy as np
 
 from surelabel.config import DataConfig
+from surelabel.data.arrays.named import ALIASES, KNOWN, inputs_of, parts_of
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.named_arrays import ALIASES, KNOWN, inputs_of, parts_of
 from surelabel.data.rows import Parts
 from surelabel.errors import DataError
 

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from surelabel.config import DataConfig
-from surelabel.data.columns import roles_of
 from surelabel.data.inputs import Shape
 from surelabel.data.rows import Parts
-from surelabel.data.sheet import Sheet
-from surelabel.data.table_rows import Part, parts_of
+from surelabel.data.tables.columns import roles_of
+from surelabel.data.tables.rows import Part, parts_of
+from surelabel.data.tables.sheet import Sheet
 from surelabel.errors import DataError
 
 KIND = "a pandas frame"

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.array_inputs import check_inputs
+from surelabel.data.arrays.inputs import check_inputs
+from surelabel.data.arrays.named import inputs_of, parts_of
 from surelabel.data.inputs import Inputs, Lazy, Shape, available_memory
 from surelabel.data.mapped_inputs import MappedInputs
-from surelabel.data.named_arrays import inputs_of, parts_of
 from surelabel.data.rows import Parts
 from surelabel.errors import DataError
 

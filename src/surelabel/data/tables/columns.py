@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from surelabel.config import DataConfig
 from surelabel.data.images import is_image
-from surelabel.data.numbers import is_numeric
-from surelabel.data.sheet import Sheet
+from surelabel.data.tables.numbers import is_numeric
+from surelabel.data.tables.sheet import Sheet
 from surelabel.errors import ConfigError
 
 LABELS = ("label", "labels", "class", "target", "y", "category", "fine_label")

@@ -1,7 +1,7 @@
 """Tables: .csv (.tsv) and .parquet files with a row for each sample.
 
 The input is a column of image paths, relative to the table, a column of images as bytes, or numeric columns; another column
-holds the label. columns.py tells how they are found, table_rows.py how rows are named and divided. A file is read alone:
+holds the label. columns.py tells how they are found, rows.py how rows are named and divided. A file is read alone:
 where a test file lies beside it, that is said, and `data.test` or the whole folder takes it.
 """
 
@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data import csv_table, parquet
-from surelabel.data.columns import roles_of
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Parts
-from surelabel.data.table_rows import Part, inputs_of, parts_of
+from surelabel.data.tables import csv_file, parquet_file
+from surelabel.data.tables.columns import roles_of
+from surelabel.data.tables.rows import Part, inputs_of, parts_of
 
 KIND = "a .csv or .parquet table with images or numbers and labels"
 BUNDLED: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ _log = logging.getLogger("surelabel")
 
 def accepts(source: str) -> bool:
     """By the name."""
-    return Path(source).suffix.lower() in (*csv_table.SUFFIXES, parquet.SUFFIX)
+    return Path(source).suffix.lower() in (*csv_file.SUFFIXES, parquet_file.SUFFIX)
 
 
 def read(config: DataConfig, shape: Shape | None = None) -> Parts:
@@ -46,9 +46,9 @@ def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
 def opened(config: DataConfig, needs_label: bool, is_test: bool = False) -> Part:
     """The table and what its columns are there for."""
     roles = partial(roles_of, config=config, needs_label=needs_label, is_test=is_test)
-    if Path(config.source).suffix.lower() == parquet.SUFFIX:
-        return parquet.read_parquet([Path(config.source)], config.source, roles)
-    sheet = csv_table.read_csv(config.source)
+    if Path(config.source).suffix.lower() == parquet_file.SUFFIX:
+        return parquet_file.read_parquet([Path(config.source)], config.source, roles)
+    sheet = csv_file.read_csv(config.source)
     return Part(sheet, roles(sheet))
 
 

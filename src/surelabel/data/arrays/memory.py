@@ -1,6 +1,6 @@
 """Arrays and tensors in memory: (x, y), (x, y, x_test, y_test), or a mapping with x, y and the like.
 
-They are what named_arrays.py describes, as NumPy arrays, torch tensors or lists.
+They are what named.py describes, as NumPy arrays, torch tensors or lists.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from surelabel.config import DataConfig
+from surelabel.data.arrays.named import ALIASES, KNOWN, parts_of
 from surelabel.data.inputs import Shape
-from surelabel.data.named_arrays import ALIASES, KNOWN, parts_of
 from surelabel.data.rows import Parts
 from surelabel.errors import DataError
 

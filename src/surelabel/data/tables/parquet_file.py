@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from surelabel.data.columns import Roles
-from surelabel.data.sheet import Sheet
-from surelabel.data.table_rows import Part
+from surelabel.data.tables.columns import Roles
+from surelabel.data.tables.rows import Part
+from surelabel.data.tables.sheet import Sheet
 from surelabel.errors import DataError
 
 SUFFIX = ".parquet"

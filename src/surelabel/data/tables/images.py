@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from surelabel.data.columns import holds_bytes
 from surelabel.data.images import ArrowBytes, Blobs, Encoded, Files
-from surelabel.data.sheet import Sheet
+from surelabel.data.tables.columns import holds_bytes
+from surelabel.data.tables.sheet import Sheet
 
 Complaint = tuple[np.ndarray, Callable[[int], str]]
 """Which rows (N,) are bad, and what to say of one."""

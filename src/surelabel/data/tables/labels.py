@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from surelabel.data.columns import Roles
-from surelabel.data.sheet import Sheet
+from surelabel.data.tables.columns import Roles
+from surelabel.data.tables.sheet import Sheet
 
 _UNLABELLED = -1
 """How the hub marks rows without a label."""

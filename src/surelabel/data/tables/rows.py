@@ -12,16 +12,16 @@ from typing import NamedTuple
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.array_inputs import as_tensor
-from surelabel.data.columns import Roles
+from surelabel.data.arrays.inputs import as_tensor
 from surelabel.data.images import fitted, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.kept import refuse_lost_classes
-from surelabel.data.numbers import features_of
 from surelabel.data.rows import Parts, Rows
-from surelabel.data.sheet import Sheet
-from surelabel.data.table_images import Complaint, TableImages
-from surelabel.data.table_labels import class_names_of, names_in
+from surelabel.data.tables.columns import Roles
+from surelabel.data.tables.images import Complaint, TableImages
+from surelabel.data.tables.labels import class_names_of, names_in
+from surelabel.data.tables.numbers import features_of
+from surelabel.data.tables.sheet import Sheet
 
 _log = logging.getLogger("surelabel")
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.columns import roles_of
 from surelabel.data.images import is_image
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.parquet import SUFFIX, read_parquet
 from surelabel.data.rows import Parts
-from surelabel.data.table_rows import Part, inputs_of, parts_of
+from surelabel.data.tables.columns import roles_of
+from surelabel.data.tables.parquet_file import SUFFIX, read_parquet
+from surelabel.data.tables.rows import Part, inputs_of, parts_of
 from surelabel.errors import DataError
 
 KIND = "a folder of .parquet files as the hub has them"

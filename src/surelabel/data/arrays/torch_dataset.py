@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from surelabel.config import DataConfig
+from surelabel.data.arrays.labels import label_names
 from surelabel.data.collecting import Arrays, Collected, Content, Pictures
-from surelabel.data.columns import LABELS
 from surelabel.data.inputs import Shape
-from surelabel.data.label_arrays import label_names
 from surelabel.data.rows import Parts, Rows
+from surelabel.data.tables.columns import LABELS
 from surelabel.errors import DataError
 
 KIND = "a torch Dataset"

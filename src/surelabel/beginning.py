@@ -1,0 +1,87 @@
+"""What a run directory says of how its run began, and whether a run that goes on is still that run."""
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import surelabel
+from surelabel import noise
+from surelabel.config import RunConfig
+from surelabel.core.collective import world_size
+from surelabel.data.examples import Corpus
+from surelabel.errors import RunError
+from surelabel.runs import SCHEMA_VERSION, RunDir
+
+
+def check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: Any, device: torch.device) -> None:
+    """Write what describes the run, or make sure that the data are still what the run began with."""
+    data = {
+        "schema": SCHEMA_VERSION,
+        "class_names": list(corpus.class_names),
+        "input_shape": list(corpus.train.input_shape),
+        "stored_shape": list(corpus.train.x.shape[1:]),
+        "num_train": len(corpus.train),
+        "num_validation": 0 if corpus.validation is None else len(corpus.validation),
+        "tests": {name: len(rows) for name, rows in corpus.tests.items()},
+        "fingerprint": corpus.fingerprint(),
+    }
+    if run_dir.has_begun:
+        _check_noise(run_dir, manifest)
+        if run_dir.data() != data:
+            raise RunError(f"{run_dir.path}: the data have changed since this run began; start a new run")
+        if run_dir.config() != config:
+            run_dir.write_json("config.json", config.model_dump(mode="json"))
+        return
+    run_dir.write_json("config.json", config.model_dump(mode="json"))
+    run_dir.write_json("env.json", _environment(device))
+    if manifest is not None:
+        run_dir.write_json("noise.json", manifest.to_dict())
+    else:
+        (run_dir.path / "noise.json").unlink(missing_ok=True)  # of a start with noise that was cut short
+    run_dir.write_table("labels.parquet", _label_columns(corpus))
+    run_dir.write_json("data.json", data)
+
+
+def _check_noise(run_dir: RunDir, manifest: noise.Manifest | None) -> None:
+    """Make sure that the noise of a run that goes on is what it began with: it is drawn anew, and must come out the same."""
+    file = run_dir.path / "noise.json"
+    if (manifest is not None) != file.exists():
+        fault = "there is none" if manifest is not None else "there is one, and no noise is configured"
+        raise RunError(f"{file}: {fault}; start a new run")
+    faults = "" if manifest is None else noise.differences(manifest, noise.read_manifest(file))
+    if faults:
+        raise RunError(f"{file}: the noise is not what this run began with: {faults}; start a new run")
+
+
+def _label_columns(corpus: Corpus) -> dict[str, Any]:
+    parts = {"train": corpus.train} | ({"validation": corpus.validation} if corpus.validation is not None else {})
+    clean = [rows.clean.tolist() if rows.clean is not None else [None] * len(rows) for rows in parts.values()]
+    import pyarrow as pa
+
+    return {
+        "id": np.concatenate([rows.ids.astype(str) for rows in parts.values()]),
+        "given": np.concatenate([rows.label.numpy() for rows in parts.values()]),
+        "clean": pa.array([value for values in clean for value in values], type=pa.int64()),
+        "split": np.concatenate([np.full(len(rows), name) for name, rows in parts.items()]),
+    }
+
+
+def _environment(device: torch.device) -> dict[str, Any]:
+    return {
+        "surelabel": surelabel.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "cpu_count": os.cpu_count(),
+        "device": str(device),
+        "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "",
+        "processes": world_size(),
+        "threads": torch.get_num_threads(),
+        "folder": str(Path.cwd()),
+    }

@@ -1,0 +1,33 @@
+"""Ctrl-C and SIGTERM, which a training obeys after its step and with its state saved."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from surelabel.engine.fit import Interrupted
+
+
+@contextlib.contextmanager
+def stop_on_signals() -> Iterator[Callable[[], bool]]:
+    """Turn Ctrl-C and SIGTERM into a flag that is looked at after each step; a second Ctrl-C is the usual one."""
+    asked: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+
+    def ask(number: int, _frame: Any) -> None:
+        if asked and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    except Interrupted as error:
+        error.args = tuple(asked[:1])  # the signal, for those who end the process in its name
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,85 @@
+"""One training, from data and configuration to a finished run directory."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from surelabel import build, features, warm_start
+from surelabel.beginning import check_or_write
+from surelabel.config import RunConfig
+from surelabel.data.examples import Corpus
+from surelabel.engine import distributed
+from surelabel.engine.finish import finish
+from surelabel.engine.fit import Engine, Progress, Setup
+from surelabel.errors import RunError
+from surelabel.models import Extractor
+from surelabel.runs import RunDir
+from surelabel.signals import stop_on_signals
+
+
+def train(
+    config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Callable[[], bool] | None, given: Any
+) -> RunDir:
+    """Train as `config` says, from the start or from the state that `run_dir` has; `given` are data in memory, if it is trained on these."""
+    raw, manifest = build.corpus(config.data, config.noise, config.train.seed, given)
+    distributed.check_device(config.train)
+    extractor = features.extractor(config, raw, run_dir, progress.warn)
+    corpus = features.extracted(raw, extractor, config, progress.warn)
+    scale, shape = build.normalisation(corpus), corpus.train.input_shape
+
+    def make_method(seed: int) -> Any:
+        rows = corpus.train
+        job = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
+        return build.method(config, job)
+
+    first = make_method(config.train.seed)
+    warnings = [*config.notices(), *first.warnings(), *build.notes(first)]
+    # A saved state has gone on from these weights already.
+    warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
+    warnings += [] if warm is None else warm.apply(first)
+    fabric = distributed.start(config.train)
+    loader = build.loader(config, corpus, fabric.device)
+    torch.manual_seed(config.train.seed)
+    with contextlib.ExitStack() as stack:
+        _together(fabric.device, lambda: _claim(stack, run_dir, config, raw, manifest, extractor, fabric.device))
+        stop = stack.enter_context(stop_on_signals())
+        for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
+            progress.warn(text)
+        setup = Setup(config, corpus, make_method, loader, run_dir, fabric, progress, interrupt or stop)
+        engine = Engine(setup)
+        if warm is not None:
+            with distributed.bare(engine.method):
+                warm.apply(engine.method)
+        engine.run(resume=run_dir.state_file.exists())
+        finish(engine)
+        distributed.wait_for_all()
+    return run_dir
+
+
+def _together(device: torch.device, work: Callable[[], None]) -> None:
+    """Let the first process do `work`; if it fails, nobody goes on to wait for it."""
+    problem: Exception | None = None
+    if distributed.is_first():
+        try:
+            work()
+        except Exception as error:
+            problem = error
+    if distributed.anybody(problem is not None, device):
+        raise problem or RunError("the first process could not start")
+
+
+def _claim(
+    stack: contextlib.ExitStack,
+    run_dir: RunDir,
+    config: RunConfig,
+    corpus: Corpus,
+    manifest: Any,
+    extractor: Extractor | None,
+    device: torch.device,
+) -> None:
+    stack.enter_context(run_dir.locked())
+    if extractor is not None and not run_dir.has_begun:
+        features.keep(run_dir, extractor)
+    check_or_write(run_dir, config, corpus, manifest, device)
