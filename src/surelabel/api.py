@@ -62,6 +62,10 @@ def _object(data: Any) -> Any:
     return None if says_all else data
 
 
+def _corpus(config: RunConfig, data: Any) -> tuple[Corpus, noise.Manifest | None]:
+    return build.corpus(config.data, config.noise, config.train.seed, data)
+
+
 def fit(
     data: Any,
     out: str | Path,
@@ -85,7 +89,7 @@ def fit(
             else "choose another folder"
         )
         raise RunError(f"{out}: this folder is not empty; {hint}")
-    return train(config, run_dir, progress or Silent(), interrupt, _object(data))
+    return train(config, _corpus(config, _object(data)), run_dir, progress or Silent(), interrupt)
 
 
 def write_noise(
@@ -95,7 +99,7 @@ def write_noise(
     config, file = configured(data, settings), noise.writable(out)
     if config.noise is None:
         raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
-    corpus, manifest = build.corpus(config.data, config.noise, config.train.seed, _object(data))
+    corpus, manifest = _corpus(config, _object(data))
     assert manifest is not None
     parts = [rows for rows in (corpus.train, corpus.validation) if rows is not None]
     labels, ids = (np.concatenate(arrays) for arrays in zip(*((p.label.numpy(), p.ids) for p in parts), strict=True))
@@ -125,7 +129,7 @@ def resume(
     _check_trust(run_dir, trust)
     if run_dir.is_done:
         return run_dir
-    return train(config, run_dir, progress or Silent(), interrupt, data)
+    return train(config, _corpus(config, data), run_dir, progress or Silent(), interrupt)
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:

@@ -17,7 +17,9 @@ from surelabel.errors import RunError
 from surelabel.runs import SCHEMA_VERSION, RunDir
 
 
-def check_or_write(run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: Any, device: torch.device) -> None:
+def check_or_write(
+    run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None, device: torch.device
+) -> None:
     """Write what describes the run, or make sure that the data are still what the run began with."""
     data = {
         "schema": SCHEMA_VERSION,

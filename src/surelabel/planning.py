@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from surelabel import api, build
+from surelabel import build, noise
 from surelabel.config import RunConfig
 from surelabel.core.state import SampleStore
 from surelabel.data.duplicates import Twins, hashes, leaked, twins
@@ -18,6 +18,8 @@ from surelabel.data.examples import Corpus
 from surelabel.data.inputs import Inputs
 from surelabel.engine.fit import Interrupted
 from surelabel.progress import Silent
+from surelabel.runs import RunDir
+from surelabel.training import train
 
 HASHED_ROWS = 200_000
 """Inputs outside memory are hashed up to so many rows: reading more would take longer than anybody waits for a plan."""
@@ -85,9 +87,9 @@ class _Stopwatch(Silent):
 
 def plan(config: RunConfig) -> Plan:
     """Look at the data and make a few steps of the run, which leaves nothing behind."""
-    corpus, _ = build.corpus(config.data, config.noise, config.train.seed)
+    corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
     groups, shared = _duplicates(corpus)
-    watch = _timed(config)
+    watch = _timed(config, corpus, manifest)
     sizes = {name: len(rows) for name, rows in _parts(corpus).items()}
     return Plan(
         sizes=sizes,
@@ -148,12 +150,12 @@ def _size(x: Inputs) -> int:
     return count * x.dtype.itemsize
 
 
-def _timed(config: RunConfig) -> _Stopwatch:
+def _timed(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None) -> _Stopwatch:
     """A few real steps in a folder that is thrown away, by one process."""
     alone = config.model_copy(update={"train": config.train.model_copy(update={"devices": 1})})
     watch = _Stopwatch()
     with tempfile.TemporaryDirectory(prefix="surelabel-plan-") as folder, contextlib.suppress(Interrupted):
-        api.fit(alone, Path(folder) / "run", progress=watch, interrupt=watch.has_seen_enough)
+        train(alone, (corpus, manifest), RunDir(Path(folder) / "run"), watch, watch.has_seen_enough)
     return watch
 
 

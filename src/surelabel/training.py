@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from surelabel import build, features, warm_start
+from surelabel import build, features, noise, warm_start
 from surelabel.beginning import check_or_write
 from surelabel.config import RunConfig
 from surelabel.data.examples import Corpus
@@ -20,10 +20,14 @@ from surelabel.signals import stop_on_signals
 
 
 def train(
-    config: RunConfig, run_dir: RunDir, progress: Progress, interrupt: Callable[[], bool] | None, given: Any
+    config: RunConfig,
+    data: tuple[Corpus, noise.Manifest | None],
+    run_dir: RunDir,
+    progress: Progress,
+    interrupt: Callable[[], bool] | None,
 ) -> RunDir:
-    """Train as `config` says, from the start or from the state that `run_dir` has; `given` are data in memory, if it is trained on these."""
-    raw, manifest = build.corpus(config.data, config.noise, config.train.seed, given)
+    """Train as `config` says on what `build.corpus` made of it, from the start or from the state that `run_dir` has."""
+    raw, manifest = data
     distributed.check_device(config.train)
     extractor = features.extractor(config, raw, run_dir, progress.warn)
     corpus = features.extracted(raw, extractor, config, progress.warn)
@@ -75,7 +79,7 @@ def _claim(
     run_dir: RunDir,
     config: RunConfig,
     corpus: Corpus,
-    manifest: Any,
+    manifest: noise.Manifest | None,
     extractor: Extractor | None,
     device: torch.device,
 ) -> None:

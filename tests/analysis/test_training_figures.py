@@ -87,6 +87,9 @@ def test_confidence_by_clean_row_and_given_column():
     assert span_of_means({"x": close, "y": None}) == pytest.approx((0.9, 0.95))
     cells = [text for text in words_in(confidence_figure({"x": close}).axes[0]) if text]
     assert cells == [".950", ".900"]
+    closer = confidence_table(rows_of([0, 1], [0, 0], [0.9998, 0.9991], [0, 0]))
+    cells = [text for text in words_in(confidence_figure({"x": closer}).axes[0]) if text]
+    assert cells == [".9998", ".9991"]  # with fewer digits both would be 1
 
 
 def test_corrected_against_clean_labels():

@@ -1,5 +1,6 @@
 """The paper's heat maps over pairs of labels: mean tau by clean and given label, and corrected against clean labels."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -52,7 +53,7 @@ def shares_of_rows(table: Table) -> np.ndarray:
 def confidence_figure(tables: Mapping[str, Table | None]) -> Figure:
     """A heat map per run."""
     span = span_of_means(tables)
-    texts = np.vectorize(lambda mean: mean_text(mean, 2 if span == (0, 1) else 3), otypes=[object])
+    texts = np.vectorize(lambda mean: mean_text(mean, digits_for(span)), otypes=[object])
     drawn = {title: None if table is None else (table.cells, texts(table.cells)) for title, table in tables.items()}
     return _figure(tables, drawn, ("Clean label", "Given (false) label"), "Mean confidence $\\tau$", span)
 
@@ -64,6 +65,11 @@ def span_of_means(tables: Mapping[str, Table | None]) -> tuple[float, float]:
     if not len(values) or np.ptp(values) >= LEAST_SPAN or np.ptp(values) == 0:
         return 0.0, 1.0
     return float(values.min()), float(values.max())
+
+
+def digits_for(span: tuple[float, float]) -> int:
+    """As many as tell the means apart that the colours tell apart, two to four."""
+    return min(max(2, math.ceil(1 - math.log10(span[1] - span[0]))), 4)
 
 
 def correction_figure(tables: Mapping[str, Table | None]) -> Figure:

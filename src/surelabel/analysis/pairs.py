@@ -15,6 +15,8 @@ MOST_CLASSES = 30
 NUM_CONFUSED = 20
 MOST_NUMBERED = 12
 """Classes up to which the cells hold their number."""
+CELL_TEXT, LONG_CELL_TEXT = 9, 7.5
+"""Size of the numbers in cells; of those with more than five characters."""
 
 
 def counts(first: np.ndarray, second: np.ndarray, num_classes: int) -> np.ndarray:
@@ -170,11 +172,12 @@ def mean_text(value: float, num_digits: int = 2) -> str:
 
 
 def _number(axes: Axes, colour: np.ndarray, texts: np.ndarray) -> None:
+    size = CELL_TEXT if max(len(str(text)) for text in texts.flat) <= 5 else LONG_CELL_TEXT
     for row, column in np.ndindex(*texts.shape):
         if not texts[row, column]:
             continue
         ink = CELL_DARK if colour[row, column] > 0.5 else CELL_LIGHT
         cell = axes.text(
-            column + 0.5, row + 0.5, str(texts[row, column]), color=ink, ha="center", va="center", fontsize=9
+            column + 0.5, row + 0.5, str(texts[row, column]), color=ink, ha="center", va="center", fontsize=size
         )
         cell.set_in_layout(False)

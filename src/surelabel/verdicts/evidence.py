@@ -40,16 +40,16 @@ def read(run: RunDir) -> Evidence:
 
 def _alternatives(columns: dict[str, np.ndarray], soft: np.ndarray) -> np.ndarray:
     """(N, K) which class a row is of if its label is wrong: the suggestion, or what targets and predictions say of the others."""
+    # In place and in the table's own precision: with many classes this is by far the largest thing in memory.
     rows = np.arange(len(soft))
-    others = np.nan_to_num(soft.astype(np.float64)).clip(0)
+    others = np.nan_to_num(soft, copy=False).clip(0, out=soft)
     differs = columns["suggested"] != columns["given"]
     others[rows[differs], columns["suggested"][differs]] += columns["suggested_probability"][differs]
     others[rows, columns["given"]] = 0
-    total = others.sum(1, keepdims=True)
-    anything = np.ones_like(others)
-    anything[rows, columns["given"]] = 0
-    filled = np.where(total > 0, others, anything)
-    return filled / np.maximum(filled.sum(1, keepdims=True), 1e-300)
+    others[others.sum(1) == 0] = 1  # nothing is known
+    others[rows, columns["given"]] = 0
+    others /= np.maximum(others.sum(1, keepdims=True), np.finfo(others.dtype).tiny)
+    return others
 
 
 def calibration_of(columns: dict[str, np.ndarray], seed: int = 0) -> Calibration:
