@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -363,6 +364,15 @@ def set_field(content: dict[str, Any], name: str, value: Any) -> None:
         place[key] = dict(inner)
         place = place[key]
     place[keys[-1]] = value
+
+
+def dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """All fields by dotted name, as `set_field` takes them."""
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            yield from dotted(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def parsed_assignment(assignment: str) -> tuple[str, Any]:

@@ -65,6 +65,8 @@ def test_a_narrow_tau_is_drawn_closer_and_the_text_says_so():
     assert span_of({"a": wide, "b": None}) == (0, 1)
     assert span_of({"a": narrow}) == pytest.approx((0.990, 1.0))
     assert "from 0.99 to 1" in density_text({"a": narrow})
+    assert span_of({"a": {"clean labels": np.ones(9)}}) == pytest.approx((0.9999, 1.0))  # all in one place
+    assert span_of({"a": {"clean labels": np.zeros(9)}}) == pytest.approx((0.0, 0.0001))
     assert density_of(np.array([0.1, 0.995]), (0.99, 1.0), 2).heights.tolist() == pytest.approx([100, 100])
 
 
@@ -133,6 +135,12 @@ def test_images_have_the_given_label_above_in_red_and_the_corrected_below_in_gre
     axes = figure.axes[0]
     assert (axes.get_title(), axes.get_xlabel()) == ("dog", "cat")
     assert axes.title.get_color() != axes.xaxis.label.get_color()
+
+
+def test_places_for_images_that_are_not_there_stay_white():
+    rows = rows_of([0] * 8, [1] * 8, [1.0] * 8, [1] * 8)
+    figure = corrections_figure(surest_corrections(rows), [np.zeros((3, 4, 4), np.uint8)] * 8)
+    assert [axes.axison for axes in figure.axes] == [True] * 8 + [False] * 4
 
 
 def test_memorisation_without_a_run_keeps_its_column():

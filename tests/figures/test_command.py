@@ -40,6 +40,22 @@ def test_several_run_directories(make, tmp_path, command):
     assert "Not run: (b) cross entropy, cosine." in words
 
 
+def test_folders_are_repeated_or_stand_alone(make, tmp_path, command, monkeypatch):
+    first, second = make("car"), make("stepped", method="cross_entropy", schedule="multi_step")
+    assert command("1", "--from", first.path, "--from", second.path, "--out", tmp_path / "out")[0] == 0
+    words = (tmp_path / "out" / "figure-01-memorisation.md").read_text()
+    assert "- car: 2 epochs" in words
+    assert "- stepped: 2 epochs" in words
+    monkeypatch.chdir(tmp_path)
+    code, _, err = command("5", first.path)
+    assert code == 0, err
+    assert (first.path / "figures" / "figure-05-confidence-40.png").is_file()
+    assert (
+        command("5")[2]
+        == "error: reproduction: no such folder; give the folder of a reproduction, or run directories\n"
+    )
+
+
 def test_all_draws_what_can_be_drawn(make, tmp_path, command):
     make("car")
     code, out, err = command("all", "--from", tmp_path)

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from surelabel.config import Batches, CosineRestarts, MultiStep
 from surelabel.methods import checked_options
 from surelabel.presets import PRESETS, planned
@@ -18,6 +20,14 @@ SETTINGS = {
     ("cifar100", "block:0.4"): (10.0, 0.1, 20, 0.9, 0.0),
 }
 """Appendix D: lambda, beta, E_c, alpha, delta."""
+GRID = {
+    "penalty_weight": "0.5 10 50",
+    "reverse_weight": "0 0.1 0.3 0.5",
+    "correction_start": "20 60 100",
+    "momentum": "0.7 0.9 0.99",
+    "threshold": "0 0.35 0.65 0.95",
+}
+"""Of Figures 10 and 11."""
 
 
 def test_table1_trains_everybody_alike():
@@ -62,29 +72,32 @@ def test_noise_is_what_the_decision_says():
 def test_table2_is_clothing1m():
     trials = {trial.cell["method"]: trial.config for trial in planned("table2", data=Path("pictures"))}
     assert len(trials) == 10
-    car = trials["car"]
-    assert (car.data.source, car.data.root) == ("clothing1m", str(Path("pictures/clothing1m")))
-    assert car.data.epoch == Batches(batches=2000, balanced=True)
-    assert (car.model.name, car.model.weights) == ("resnet50", "pretrained")
-    assert (car.train.epochs, car.train.batch_size, car.train.seed) == (400, 64, 0)
-    assert (car.optimiser.rate, car.optimiser.momentum, car.optimiser.weight_decay) == (0.02, 0.9, 0.001)
-    assert car.optimiser.schedule == CosineRestarts(period=10, min_rate=0.0001)
-    assert tuple(car.method.options[name] for name in CAR) == (50.0, 0.1, 60, 0.8, 0.0)
-    assert car.noise is None
+    for config in trials.values():
+        assert (config.data.source, config.data.root) == ("clothing1m", str(Path("pictures/clothing1m")))
+        assert config.data.epoch == Batches(batches=2000, balanced=True)
+        assert (config.model.name, config.model.weights) == ("resnet50", "pretrained")
+        assert (config.train.epochs, config.train.batch_size, config.train.seed) == (400, 64, 0)
+        sgd = config.optimiser
+        assert (sgd.name, sgd.rate, sgd.momentum, sgd.weight_decay) == ("sgd", 0.02, 0.9, 0.001)
+        assert sgd.schedule == CosineRestarts(period=10, min_rate=0.0001)
+        assert config.noise is None
+    assert tuple(trials["car"].method.options[name] for name in CAR) == (50.0, 0.1, 60, 0.8, 0.0)
     assert PRESETS["table2"].rules[0] == "best_clean_validation"
 
 
 def test_table3_is_mini_webvision():
     trials = {trial.cell["method"]: trial.config for trial in planned("table3", data=Path("pictures"))}
     assert len(trials) == 8
-    car = trials["car"]
-    assert (car.data.source, car.data.root) == ("webvision", str(Path("pictures/webvision")))
-    assert car.data.options == {"ilsvrc12": str(Path("pictures/ilsvrc12"))}
-    assert (car.model.name, car.model.weights) == ("timm:inception_resnet_v2", None)
-    assert (car.train.epochs, car.train.batch_size) == (500, 32)
-    assert (car.optimiser.rate, car.optimiser.momentum, car.optimiser.weight_decay) == (0.02, 0.9, 0.0005)
-    assert car.optimiser.schedule == CosineRestarts(period=10, min_rate=0.001)
-    assert tuple(car.method.options[name] for name in CAR) == (50.0, 0.1, 200, 0.9, 0.0)
+    for config in trials.values():
+        assert (config.data.source, config.data.root) == ("webvision", str(Path("pictures/webvision")))
+        assert config.data.options == {"ilsvrc12": str(Path("pictures/ilsvrc12"))}
+        assert (config.model.name, config.model.weights) == ("timm:inception_resnet_v2", None)
+        assert (config.train.epochs, config.train.batch_size, config.train.seed) == (500, 32, 0)
+        sgd = config.optimiser
+        assert (sgd.name, sgd.rate, sgd.momentum, sgd.weight_decay) == ("sgd", 0.02, 0.9, 0.0005)
+        assert sgd.schedule == CosineRestarts(period=10, min_rate=0.001)
+        assert config.noise is None
+    assert tuple(trials["car"].method.options[name] for name in CAR) == (50.0, 0.1, 200, 0.9, 0.0)
     assert [m.key for m in PRESETS["table3"].measures] == [
         f"{data}_{top}" for data in ("webvision", "ilsvrc12") for top in ("top1", "top5")
     ]
@@ -103,8 +116,11 @@ def test_memorisation_has_both_schedules_of_cross_entropy():
 
 def test_sensitivity_changes_one_parameter_at_a_time():
     trials = planned("sensitivity")
-    grid = {(t.cell["parameter"], t.cell["value"]) for t in trials}
-    assert len(grid) == 3 + 4 + 3 + 3 + 4
+    for data in ("cifar10", "cifar100"):
+        found: dict[str, set[str]] = {}
+        for trial in (trial for trial in trials if trial.cell["data"] == data):
+            found.setdefault(trial.cell["parameter"], set()).add(trial.cell["value"])
+        assert found == {name: set(values.split()) for name, values in GRID.items()}
     for trial in trials:
         base = dict(zip(CAR, SETTINGS[trial.cell["data"], "symmetric:0.6"], strict=True))
         changed = {**base, trial.cell["parameter"]: float(trial.cell["value"])}
@@ -149,6 +165,37 @@ def test_original_protocols_are_those_of_the_papers():
     car = {t.name for t in planned("table1", only={"method": ["car"], "seed": ["0"]})}
     assert {t.name for t in trials if t.cell["method"] == "car"} == car
     assert all(config.model.name == "resnet34" for config in found.values())
+
+
+ORIGINALS = {
+    # epochs of the whole run, batch, rate, weight decay, milestones and factor
+    ("table1", "cross_entropy", "cifar10"): (120, 128, 0.1, 2e-4, (40, 80), 0.1),
+    ("table1", "cross_entropy", "cifar100"): (150, 128, 0.1, 2e-3, (80, 120), 0.1),
+    ("table1", "forward", "cifar10"): (240, 128, 0.1, 2e-4, (40, 80), 0.1),
+    ("table1", "gce", "cifar10"): (120, 128, 0.01, 1e-4, (40, 80), 0.1),
+    ("table1", "gce", "cifar100"): (150, 128, 0.01, 1e-4, (80, 120), 0.1),
+    ("table1", "sl", "cifar10"): (120, 128, 0.01, 0.0, (40, 80), 0.1),
+    ("table1", "dac", "cifar100"): (400, 128, 0.1, 5e-4, (60, 120, 160), 0.2),
+    ("table1", "joint_optimization", "cifar10"): (320, 128, 0.2, 1e-4, (40, 80), 0.1),
+    ("table2", "cross_entropy", "clothing1m"): (10, 256, 0.01, 1e-3, (5,), 0.1),
+    ("table2", "elr", "clothing1m"): (10, 64, 0.001, 1e-3, (5,), 0.01),
+    ("table2", "elr_plus", "clothing1m"): (15, 64, 0.002, 1e-3, (7,), 0.1),
+    ("table2", "dividemix", "clothing1m"): (80, 32, 0.002, 1e-3, (40,), 0.1),
+    ("table3", "elr_plus", "webvision"): (100, 32, 0.02, 5e-4, (50,), 0.1),
+    ("table3", "dividemix", "webvision"): (80, 32, 0.01, 5e-4, (40,), 0.1),
+}
+
+
+@pytest.mark.parametrize(("table", "method", "data"), ORIGINALS)
+def test_original_schedules(table, method, data):
+    trials = planned(table, protocol="original", only={"method": [method]})
+    configs = [trial.config for trial in trials if trial.config.data.source == data]
+    assert configs
+    for config in configs:
+        sgd = config.optimiser
+        found = (config.train.epochs, config.train.batch_size, sgd.rate, sgd.weight_decay)
+        schedule = MultiStep(milestones=ORIGINALS[table, method, data][4], factor=ORIGINALS[table, method, data][5])
+        assert (found, sgd.schedule) == (ORIGINALS[table, method, data][:4], schedule)
 
 
 def test_every_method_exists_and_takes_its_options():

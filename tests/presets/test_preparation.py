@@ -32,8 +32,9 @@ def few_rows(monkeypatch):
 def test_a_run_of_a_scale_trains_on_what_was_prepared(scale, noise, few_rows, cifar_root, tmp_path):
     only = {"method": ["car"], "noise": [noise], "seed": ["0"]}
     (trial,) = planned("table1", scale=scale, only=only, folder=tmp_path)
-    (path,) = prepare(scale, cifar_root, tmp_path, [trial])
-    assert str(path) == trial.config.data.source
+    told = []
+    assert prepare(scale, cifar_root, tmp_path, [trial], told.append) == {}
+    assert told == [f"preparing {trial.config.data.source}"]
     small = {"train.epochs": 1, "train.batch_size": 10, "train.device": "cpu", "train.threads": 1}
     run = surelabel.fit(trial.config, tmp_path / "run", settings=small)
     assert run.is_done
@@ -50,18 +51,28 @@ def test_a_run_of_a_scale_trains_on_what_was_prepared(scale, noise, few_rows, ci
 
 
 def test_it_is_done_once_and_leaves_nothing_half(few_rows, cifar_root, tmp_path):
-    (path,) = prepare("tiny", cifar_root, tmp_path)
-    before = path.stat().st_mtime_ns
-    assert prepare("tiny", None, tmp_path) == [path]
-    assert path.stat().st_mtime_ns == before
-    assert [file.name for file in path.parent.iterdir()] == [path.name]
-    assert prepare("tiny", None, tmp_path, []) == []
-    assert prepare("paper", None, tmp_path) == []
+    trials = planned("table1", scale="tiny", only={"method": ["car"], "seed": ["0"]}, folder=tmp_path)
+    prepare("tiny", cifar_root, tmp_path, trials)
+    (path,) = (tmp_path / "data").iterdir()
+    before, told = path.stat().st_mtime_ns, []
+    assert prepare("tiny", None, tmp_path, trials, told.append) == {}
+    assert (path.stat().st_mtime_ns, told) == (before, [])
+    assert prepare("small", None, tmp_path, []) == {}
+    assert prepare("paper", None, tmp_path, planned("table1")) == {}
 
 
-def test_missing_data_name_the_tree_that_is_expected(tmp_path):
-    with pytest.raises(DataError, match=r"expected one of ROOT/.*parquet"):
-        prepare("small", tmp_path, tmp_path)
+def test_trials_without_their_data_are_named_and_others_get_theirs(monkeypatch, cifar_root, tmp_path):
+    """The reason names the tree that is expected."""
+    sets = {data: Prepared("subset", data, 40, 20) for data in ("cifar10", "cifar100")}
+    monkeypatch.setitem(SCALES, "small", replace(SCALES["small"], prepared=sets))
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "cifar10").symlink_to(cifar_root / "cifar10")
+    trials = planned("correction", scale="small", folder=tmp_path, only={"noise": ["symmetric:0.4"]})
+    without = prepare("small", tmp_path / "root", tmp_path, trials)
+    assert sets["cifar10"].path(tmp_path).is_file()
+    (missing,) = [trial for trial in trials if trial.cell["data"] == "cifar100"]
+    assert list(without) == [missing.name]
+    assert "cifar100: no such folder" in without[missing.name]
 
 
 def test_too_few_rows_are_refused(cifar_root, tmp_path):

@@ -12,6 +12,7 @@ from surelabel.presets import Trial, planned
 from surelabel.presets.preset import TEST_ACCURACY, Measure
 from surelabel.reproducing.chosen_epoch import chosen_value
 from surelabel.reproducing.tables import table, write
+from surelabel.runs import RunDir
 
 
 def epoch(number, top1, **more):
@@ -153,3 +154,26 @@ def test_published_cells_without_a_known_protocol_keep_their_number(tmp_path):
     assert entry.published
     assert entry.difference("last") is None
     assert len(whole.entries) == len({tuple(sorted(entry.cell.items())) for entry in whole.entries})
+    markdown, text = (path.read_text(encoding="utf-8") for path in write(whole, tmp_path / "tables")[:2])
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {row["data"] for row in rows} == {"cifar10", "cifar100"}
+    assert {row["method"] for row in rows} >= {"bootstrap", "car"}
+    (row,) = [row for row in rows if {key: row[key] for key in cell} == cell]
+    assert row["published_mean"] == "82.23"
+    assert "| cifar10 | symmetric:0.4 | bootstrap | test accuracy | 0 of 0 |" in markdown
+
+
+def test_a_run_that_is_refused_fills_no_cell(some_runs):
+    """One of another configuration in its place, one whose metrics cannot be read, one of another schema: the rest counts."""
+    trials, folder = some_runs
+    mine = [trial for trial in trials if trial.cell["data"] == "cifar10" and trial.cell["method"] == "car"]
+    other = configured(mine[0].config, {"train.epochs": 7})
+    RunDir(folder / "runs" / mine[0].name).write_json("config.json", other.model_dump(mode="json"))
+    (entry,) = table("table1", mine, folder).entries
+    assert (entry.num_done, entry.summaries["last"].mean) == (1, pytest.approx(94))
+    place = folder / "runs" / mine[1].name
+    (place / "metrics.jsonl").write_text('{"epoch": 1\n{"epoch": 2}\n')
+    (entry,) = table("table1", mine, folder).entries
+    assert (entry.num_done, entry.summaries["last"]) == (0, None)
+    RunDir(place).write_json("data.json", {"schema": -1})
+    assert table("table1", mine, folder).entries[0].num_done == 0

@@ -6,6 +6,7 @@ import pytest
 
 import surelabel
 from surelabel.presets import PRESETS, Trial, planned
+from surelabel.progress import Silent
 
 
 def distinct() -> dict[str, tuple[str, int]]:
@@ -21,6 +22,18 @@ def distinct() -> dict[str, tuple[str, int]]:
 CASES = distinct()
 SMALLER = {"clothing1m": {"data.image_size": 64}, "webvision": {"data.image_size": 96, "data.options.num_classes": 5}}
 """Data sets of large pictures: as small as their networks take them, and no more classes than the tree has."""
+
+
+class Steps(Silent):
+    """Counts the steps of each pass, of which a new one begins with batch 1."""
+
+    def __init__(self) -> None:
+        self.num_steps: dict[tuple[int, int], int] = {}
+        self.passes = 0
+
+    def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+        self.passes += batch == 1
+        self.num_steps[epoch, self.passes] = self.num_steps.get((epoch, self.passes), 0) + 1
 
 
 def test_there_are_as_many_as_the_tables_have():
@@ -42,6 +55,9 @@ def test_two_steps(case: str, whole_root: Path, tmp_path: Path):
         "model.weights": None,
         **SMALLER.get(trial.config.data.source, {}),
     }
-    run = surelabel.fit(trial.config, tmp_path / "run", settings=small)
+    steps = Steps()
+    run = surelabel.fit(trial.config, tmp_path / "run", settings=small, progress=steps)
     assert run.is_done
+    assert steps.num_steps
+    assert set(steps.num_steps.values()) == {2}, "of each pass of each stage"
     assert set(run.metrics()[-1]["tests"]) == set(run.data()["tests"])

@@ -5,11 +5,12 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from surelabel.errors import ConfigError, RunError
-from surelabel.reproducing import Cluster, run_all
+from surelabel.reproducing import Cluster, errand, run_all
 from surelabel.reproducing.events import Began
 from surelabel.reproducing.travelling import packed, unpack
 from surelabel.runs import RunDir
@@ -75,7 +76,25 @@ def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, k
     assert [row["epoch"] for row in run.metrics()] == list(range(1, 151))
     assert len(run.samples()) == len(run.labels())
     assert not list(Path.home().iterdir()), "nothing is written there"
+    (scratch,) = tmp_path.glob("surelabel-*")
+    assert [entry.name for entry in scratch.iterdir() if (entry / "done").exists()] == [], "what arrived is removed"
     assert not run_all([long, from_file], tmp_path / "apart", backend=Cluster(two_nodes)).done
+
+
+def test_a_node_keeps_a_run_until_it_has_arrived(trial, tmp_path, monkeypatch):
+    one, told = trial(epochs=1), []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(errand, "_this_node", lambda: "this")
+    board = SimpleNamespace(tell=SimpleNamespace(remote=told.append))
+    order = errand.Errand(one.name, one.config, tmp_path / "elsewhere", "words", False, {})
+    first = errand.train_on_node(order, board)
+    events = len(told)
+    again = errand.train_on_node(order, board)
+    assert len(told) == events, "it is not trained again"
+    assert again.files == first.files
+    assert RunDir(order.place).is_done
+    errand.forget(order)
+    assert not order.place.exists()
 
 
 def test_files_come_back_as_they_left_and_nothing_else_comes(trial, tmp_path):

@@ -40,15 +40,15 @@ def advance(tally, clock, name, epoch, now):
 def test_time_left_is_by_kind_of_run(tally, clock, names):
     assert tally.seconds_left() is None
     assert summary(tally) == "0 done, 0 failed, 2 left, time left unknown"
-    tally.hear(Began(names["ce"], 10, 0, 1, "here"))
+    tally.hear(Began(names["ce"], 10, 0, 1))
     advance(tally, clock, names["ce"], 2, 4.0)
     assert tally.seconds_left() == 8 * 2 + 10 * 2, "none of the other kind yet: as this one"
-    tally.hear(Began(names["car"], 10, 5, 2, "here"))
+    tally.hear(Began(names["car"], 10, 5, 2))
     advance(tally, clock, names["car"], 6, 10.0)
     assert tally.seconds_left() == max((8 * 2 + 4 * 6) / 2, 4 * 6), "two at a time, but not sooner than the longer one"
     tally.settle(names["ce"], is_done=True)
     tally.settle(names["car"], is_done=False)
-    tally.hear(Began(names["car"], 10, 5, 2, "here"))
+    tally.hear(Began(names["car"], 10, 5, 2))
     assert not tally.running, "late words of a run that is over"
     assert summary(tally) == "1 done, 1 failed, 0 left"
 
@@ -58,7 +58,7 @@ def test_lines(tally, clock, names):
     lines = Lines(said.append, every=0.0)
     lines.see(tally, None)
     assert said == []
-    tally.hear(Began(names["ce"], 10, 0, 1, "here"))
+    tally.hear(Began(names["ce"], 10, 0, 1))
     advance(tally, clock, names["ce"], 1, 2.0)
     lines.see(tally, None)
     assert said[0].startswith(f"{names['ce']}: epoch 1/10, test accuracy 0.500  [0 done, 0 failed, 2 left, about 38 s")
@@ -73,7 +73,7 @@ def test_lines(tally, clock, names):
 def test_bars(tally, clock, names):
     page = io.StringIO()
     with Bars(Console(file=page, force_terminal=True, width=200, color_system=None)) as bars:
-        tally.hear(Began(names["ce"], 10, 0, 1, "here"))
+        tally.hear(Began(names["ce"], 10, 0, 1))
         advance(tally, clock, names["ce"], 3, 6.0)
         bars.see(tally, None)
         bars.bar.refresh()

@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from surelabel import api
 from surelabel.cli import app
-from surelabel.presets import PRESETS, Preset, Trial
+from surelabel.presets import PRESETS, SCALES, Prepared, Preset, Trial
 
 
 @pytest.fixture
@@ -60,6 +61,51 @@ def test_tables_are_written_though_a_run_fails(toy, tmp_path):
     assert means[2] is None
     for suffix in ("md", "csv", "tex"):
         assert (tmp_path / "out" / "tables" / f"toy.{suffix}").is_file()
+
+
+def test_a_run_in_the_place_of_another_is_a_failure_and_no_result(toy, trial, tmp_path):
+    api.fit(trial(epochs=1).config, tmp_path / "out" / "runs" / toy[0].name)
+    result = call("toy", "--out", "out", "--only", "method=plain", "--json")
+    assert result.exit_code == 1
+    said = json.loads(result.stdout)
+    assert "train.epochs is 1 there and 2 here" in said["runs"]["failed"][toy[0].name]
+    assert said["entries"][0]["ours"]["last"] is None
+
+
+@pytest.fixture
+def two_sets(trial, monkeypatch, tmp_path):
+    """A table of two data sets, of which one cannot be prepared."""
+    kept, missing = (Prepared("subset", data, 8, 4) for data in ("cifar10", "cifar100"))
+
+    def trials(plan):
+        sources = {"here": kept.path(plan.folder), "missing": missing.path(plan.folder)}
+        return [Trial({"data": data}, trial(source=str(path)).config) for data, path in sources.items()]
+
+    monkeypatch.setitem(SCALES, "small", replace(SCALES["small"], prepared={"cifar10": kept, "cifar100": missing}))
+    monkeypatch.setitem(PRESETS, "sets", Preset("sets", "Two sets", trials, rows=("data",)))
+    monkeypatch.chdir(tmp_path)
+    return kept, missing
+
+
+@pytest.mark.training
+def test_missing_data_do_not_stop_the_others(two_sets, make_blobs, tmp_path):
+    """The file of one data set is there, that of the other cannot be made."""
+    place = two_sets[0].path(tmp_path / "out")
+    place.parent.mkdir(parents=True)
+    make_blobs(place)
+    result = call("sets", "--scale", "small", "--data", "nowhere", "--out", "out", "--json")
+    assert result.exit_code == 1, result.stderr
+    said = json.loads(result.stdout)
+    assert said["runs"]["done"] == 1
+    (reason,) = said["runs"]["failed"].values()
+    assert "cifar100: no such folder" in reason
+
+
+def test_no_data_at_all_are_one_error(two_sets, tmp_path):
+    result = call("sets", "--scale", "small", "--data", "nowhere", "--out", "out")
+    assert result.exit_code == 2
+    assert "cifar10: no such folder" in result.stderr
+    assert not (tmp_path / "out" / "tables").exists()
 
 
 def test_part_of_a_table_that_is_done(toy, tmp_path):

@@ -101,6 +101,17 @@ def test_run_goes_on_where_its_data_have_moved_to(trial, tmp_path, blobs):
     assert run_of(there, tmp_path).config().data.source == str(moved)
 
 
+class Beginnings:
+    """Notes after how many epochs each run begins."""
+
+    def __init__(self):
+        self.epochs = {}
+
+    def see(self, tally, event):
+        if isinstance(event, Began):
+            self.epochs[event.name] = event.done
+
+
 @pytest.mark.training
 def test_ctrl_c_saves_all_runs_and_the_same_call_goes_on(trial, tmp_path, ctrl_c):
     trials = [trial(seed=seed, epochs=200) for seed in range(2)]
@@ -108,7 +119,10 @@ def test_ctrl_c_saves_all_runs_and_the_same_call_goes_on(trial, tmp_path, ctrl_c
         run_all(trials, tmp_path, workers=2, progress=ctrl_c)
     assert not any(run_of(one, tmp_path).is_done for one in trials)
     assert any(run_of(one, tmp_path).state_file.is_file() for one in trials)
-    assert len(run_all(trials, tmp_path, workers=2).done) == 2
+    saved = {one.name for one in trials if run_of(one, tmp_path).state_file.is_file()}
+    began = Beginnings()
+    assert len(run_all(trials, tmp_path, workers=2, progress=began).done) == 2
+    assert {name for name, done in began.epochs.items() if done > 0} == saved, "they go on, and do not begin anew"
 
 
 def test_no_workers():

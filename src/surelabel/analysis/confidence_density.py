@@ -31,7 +31,6 @@ class Density:
 
     heights: np.ndarray
     edges: np.ndarray
-    num_labels: int
     mean: float
 
 
@@ -45,7 +44,7 @@ def confidence_groups(rows: TrainingRows) -> dict[str, np.ndarray]:
 def density_of(tau: np.ndarray, span: tuple[float, float] = (0.0, 1.0), num_bins: int = NUM_BINS) -> Density:
     """What lies outside of the span counts at its ends."""
     heights, edges = np.histogram(tau.clip(*span), num_bins, span, density=True)
-    return Density(heights, edges, len(tau), float(tau.mean()))
+    return Density(heights, edges, float(tau.mean()))
 
 
 def span_of(runs: Groups) -> tuple[float, float]:
@@ -57,7 +56,10 @@ def span_of(runs: Groups) -> tuple[float, float]:
     if high - low >= LEAST_SPAN:
         return 0.0, 1.0
     step = 10.0 ** np.floor(np.log10(max(high - low, 1e-4)))
-    return float(max(0.0, np.floor(low / step) * step)), float(min(1.0, np.ceil(high / step) * step))
+    low, high = max(0.0, np.floor(low / step) * step), min(1.0, np.ceil(high / step) * step)
+    if low == high:  # all of tau in one place
+        low, high = max(0.0, low - step), min(1.0, high + step)
+    return float(low), float(high)
 
 
 def density_figure(runs: Groups) -> Figure:
@@ -72,7 +74,7 @@ def density_figure(runs: Groups) -> Figure:
         if drawn is None:
             leave_empty(one, title)
         else:
-            _draw(one, title, drawn, named=not figure_has_lines(figure))
+            _draw(one, title, drawn)
             one.set_xlim(span)
     _scale(
         axes[0], max((one.heights.max() for drawn in densities.values() for one in (drawn or {}).values()), default=1)
@@ -91,17 +93,11 @@ def _scale(axes: Sequence[Axes], highest: float) -> None:
     axes[0].set_ylabel("Density (log scale)" if is_log else "Density", fontsize=TEXT)
 
 
-def figure_has_lines(figure: Figure) -> bool:
-    """Whether a panel has named its lines already: once is enough for the legend."""
-    return any(axes.get_legend_handles_labels()[0] for axes in figure.axes)
-
-
-def _draw(axes: Axes, title: str, groups: Mapping[str, Density], named: bool) -> None:
+def _draw(axes: Axes, title: str, groups: Mapping[str, Density]) -> None:
     for name, density in groups.items():
         colour, dash = LOOKS[name]
-        text = name if named else None
         axes.stairs(density.heights, density.edges, fill=True, color=colour, alpha=0.18)
-        axes.stairs(density.heights, density.edges, color=colour, linestyle=dash, linewidth=1.8, label=text)
+        axes.stairs(density.heights, density.edges, color=colour, linestyle=dash, linewidth=1.8, label=name)
         axes.axvline(density.mean, color=colour, linestyle=":", linewidth=1.4)
     axes.set_xlabel("Confidence $\\tau$", fontsize=TEXT)
     axes.xaxis.set_major_locator(MaxNLocator(5))

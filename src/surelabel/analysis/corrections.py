@@ -61,10 +61,10 @@ def corrections_figure(corrections: Sequence[Correction], images: Sequence[np.nd
     columns = min(NUM_COLUMNS, max(1, len(corrections)))
     num_rows = -(-len(corrections) // columns)
     figure = Figure(figsize=(CELL[0] * columns, CELL[1] * num_rows + 0.9), layout="constrained")
-    axes = figure.subplots(num_rows, columns, squeeze=False).flat
+    axes = list(figure.subplots(num_rows, columns, squeeze=False).flat)
     for one, correction, image in zip(axes, corrections, images, strict=False):
         _draw(one, correction, image)
-    for one in list(axes)[len(corrections) :]:
+    for one in axes[len(corrections) :]:
         one.set_axis_off()
     return figure
 

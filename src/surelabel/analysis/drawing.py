@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -123,9 +124,14 @@ def over_epochs(axes: Axes, last_epoch: int) -> None:
 
 
 def legend(figure: Figure, num_columns: int = 1) -> None:
-    """Below the panel, where it hides nothing."""
-    if any(axes.get_legend_handles_labels()[0] for axes in figure.axes):
-        figure.legend(loc="outside lower center", ncols=num_columns, frameon=False, fontsize=SMALL_TEXT)
+    """Below the panels, where it hides nothing; lines of the same name are named once."""
+    named: dict[str, Artist] = {}
+    for axes in figure.axes:
+        for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
+            named.setdefault(text, handle)
+    if named:
+        place = {"loc": "outside lower center", "ncols": num_columns, "frameon": False, "fontsize": SMALL_TEXT}
+        figure.legend(list(named.values()), list(named), **place)
 
 
 def shortened(name: str, length: int = 14) -> str:

@@ -1,18 +1,13 @@
 """The paper's third figure: which share of the gradient comes from clean and from false labels, epoch by epoch."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from surelabel.analysis.curves import Curve, Rows
 from surelabel.analysis.drawing import BLUE, TEXT, VERMILION, legend, over_epochs
 from surelabel.analysis.panels import leave_empty, missing_text, panels
-
-Rows = Sequence[Mapping[str, Any]]
-"""The metrics of a run, a mapping per epoch, as `RunDir.metrics` gives them."""
-Curve = tuple[list[int], list[float]]
-"""Epochs, and a value for each."""
 
 MEASURED = "gradient_share"
 LOOKS = {"clean": ("clean labels", BLUE, "-"), "false": ("false labels", VERMILION, "--")}
@@ -38,7 +33,7 @@ def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
         else:
             _draw(one, title, gradient_shares(rows))
     axes[0, 0].set_ylabel("Share of the gradient (%)", fontsize=TEXT)
-    _one_legend(figure)
+    legend(figure, 2)
     return figure
 
 
@@ -64,12 +59,3 @@ def _described(title: str, shares: Mapping[str, Curve]) -> str:
     places = sorted({0, len(epochs) // 2, len(epochs) - 1})
     words = ", ".join(f"{values[at]:.1f} % in epoch {epochs[at]}" for at in places)
     return f"{title}: false labels have {words} of the gradient, clean labels the rest."
-
-
-def _one_legend(figure: Figure) -> None:
-    """Every panel has the same lines: they are named once."""
-    shown = [axes for axes in figure.axes if axes.lines]
-    for axes in shown[1:]:
-        for line in axes.lines:
-            line.set_label("_")
-    legend(figure, 2)

@@ -2,17 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from surelabel.analysis.curves import Rows
 from surelabel.analysis.panels import leave_empty
 from surelabel.errors import RunError
-
-Rows = Sequence[Mapping[str, Any]]
-"""The metrics of a run, a mapping per epoch, as `RunDir.metrics` gives them."""
 
 COLUMN_WIDTH, ROW_HEIGHT, MARGIN = 4.6, 2.7, 0.9
 """Inches."""

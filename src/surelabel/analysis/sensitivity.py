@@ -56,7 +56,7 @@ def sensitivity_figure(parameters: Sequence[Parameter]) -> Figure:
     figure, axes = panels(1, len(parameters), PANEL)
     for one, parameter in zip(axes[0], parameters, strict=True):
         if is_run(parameter):
-            _draw(one, parameter, named=not any(other.get_legend_handles_labels()[0] for other in figure.axes))
+            _draw(one, parameter)
         else:
             leave_empty(one)
             one.set_xlabel(parameter.title, fontsize=TEXT)
@@ -70,7 +70,7 @@ def is_run(parameter: Parameter) -> bool:
     return len(parameter.points) > 1
 
 
-def _draw(axes: Axes, parameter: Parameter, named: bool) -> None:
+def _draw(axes: Axes, parameter: Parameter) -> None:
     places, points = range(len(parameter.points)), parameter.points
     axes.errorbar(
         places,
@@ -81,7 +81,7 @@ def _draw(axes: Axes, parameter: Parameter, named: bool) -> None:
         markersize=5,
         linewidth=1.8,
         capsize=5,
-        label="mean and one standard deviation" if named else None,
+        label="mean and one standard deviation",
     )
     held = [
         (place, point.mean) for place, point in zip(places, points, strict=True) if point.value == parameter.held_at
@@ -94,7 +94,7 @@ def _draw(axes: Axes, parameter: Parameter, named: bool) -> None:
             "markeredgewidth": 1.6,
             "linestyle": "none",
         }
-        axes.plot([place], [mean], color=VERMILION, label="value in the other panels" if named else None, **style)
+        axes.plot([place], [mean], color=VERMILION, label="value in the other panels", **style)
     axes.set_xticks(places, [point.text for point in points])
     axes.set_xlim(-0.4, len(points) - 0.6)
     axes.tick_params(labelsize=SMALL_TEXT)

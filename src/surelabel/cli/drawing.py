@@ -19,12 +19,15 @@ EVERY = "all"
 @app.command()
 def figures(
     name: Annotated[str, typer.Argument(metavar="NUMBER|NAME|all", help="A figure of the paper, 1 to 13.")],
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Further run directories.")] = None,
-    folder: Annotated[
-        Path, typer.Option("--from", metavar="FOLDER", help="A folder of runs, such as a reproduction's, or a run.")
-    ] = Path("reproduction"),
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run directories, or folders of them.")
+    ] = None,
+    folders: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="FOLDER", help="The same; may be repeated. Default: reproduction"),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where to write. Default: figures in the folder")
+        Path | None, typer.Option(metavar="DIR", help="Where to write. Default: figures in the first folder")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -34,13 +37,14 @@ def figures(
     from surelabel.figures.found import found_in
 
     chosen = list(FIGURES) if name == EVERY else [figure_named(name)]
-    there = found_in([folder, *(more or [])], api.reopened)
-    out = out or folder / "figures"
+    places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
+    there = found_in(places, api.reopened)
+    out = out or places[0] / "figures"
     files = {figure.number: _drawn(figure, there, out, name == EVERY) for figure in chosen}
     files = {number: written for number, written in files.items() if written}
     if not files:
         raise RunError(
-            f"{folder}: no figure can be drawn from the runs there; make some with: surelabel reproduce NAME"
+            f"{', '.join(map(str, places))}: no figure can be drawn from the runs there; make some with: surelabel reproduce NAME"
         )
     if json:
         screen.say_json({"figures": files})

@@ -10,7 +10,7 @@ import typer
 
 from surelabel import screen
 from surelabel.cli.application import Json, app
-from surelabel.errors import ConfigError, SurelabelError
+from surelabel.errors import ConfigError, DataError, SurelabelError
 
 if TYPE_CHECKING:
     from surelabel.presets import Trial
@@ -108,9 +108,12 @@ def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcom
     from surelabel.reproducing.display import display
 
     try:
-        _prepare(request, trials)
+        without_data = _prepare(request, trials)
         with display(screen.tell) as progress:
-            return run_all(trials, request.folder, backend=backend, progress=progress)
+            ready = [trial for trial in trials if trial.name not in without_data]
+            outcome = run_all(ready, request.folder, backend=backend, progress=progress)
+        outcome.failed |= without_data
+        return outcome
     except KeyboardInterrupt:
         _write_tables(request)
         screen.tell(
@@ -119,18 +122,15 @@ def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcom
         raise typer.Exit(130) from None
 
 
-def _prepare(request: Request, trials: "list[Trial]") -> None:
-    """Make the data that runs still need; here, before any of them starts."""
-    waiting = [trial for trial in trials if _state(request, trial)[0] in ("new", "begun")]
-    if waiting:
-        from surelabel.presets import scale_named
-        from surelabel.reproducing.preparation import prepare
+def _prepare(request: Request, trials: "list[Trial]") -> dict[str, str]:
+    """Make the data that runs still need, before any of them starts; returns the runs that get none, with the reason."""
+    from surelabel.reproducing.preparation import prepare
 
-        sources = {trial.config.data.source for trial in waiting}
-        files = [one.path(request.folder) for one in scale_named(request.scale).prepared.values()]
-        if any(str(file) in sources and not file.is_file() for file in files):
-            screen.tell(f"preparing data in {request.folder}")
-        prepare(request.scale, request.data, request.folder, waiting)
+    waiting = [trial for trial in trials if _state(request, trial)[0] in ("new", "begun")]
+    without = prepare(request.scale, request.data, request.folder, waiting, screen.tell)
+    if without and all(trial.name in without for trial in trials):
+        raise DataError(next(iter(without.values())))
+    return without
 
 
 def _write_tables(request: Request) -> list[Path]:

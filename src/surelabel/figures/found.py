@@ -2,16 +2,17 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from surelabel import methods
-from surelabel.config import RunConfig
+from surelabel.config import RunConfig, dotted
 from surelabel.core.method import options_of
 from surelabel.errors import RunError, SurelabelError
+from surelabel.presets.trial import WHERE_IT_RUNS
 from surelabel.runs import RunDir
 
 if TYPE_CHECKING:
@@ -25,13 +26,9 @@ LOG = logging.getLogger(__name__)
 PAPER_DATA = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "clothing1m": "Clothing1M", "webvision": "WebVision"}
 """The data sets of the paper as configurations call them, and as figures do."""
 NOT_COMPARED = (
-    "data.root",
-    "data.workers",
+    *(f"{part}.{field}" for part, fields in WHERE_IT_RUNS.items() for field in fields),
     "noise.seed",
     "train.seed",
-    "train.device",
-    "train.devices",
-    "train.threads",
     "train.evaluate_every",
     "train.gradient_share",
 )
@@ -83,8 +80,7 @@ class Found:
         content = self.config.model_dump(mode="json")
         content["method"]["options"] = self.options
         content["data"]["source"] = self.source
-        flat = dict(_flat(content))
-        return {name: value for name, value in flat.items() if name not in NOT_COMPARED}
+        return {name: value for name, value in dotted(content) if name not in NOT_COMPARED}
 
     @cached_property
     def metrics(self) -> list[dict[str, Any]]:
@@ -94,14 +90,6 @@ class Found:
     def corpus(self) -> "Corpus":
         """Its data, read again."""
         return self.reopen(self.run)
-
-
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for name, value in content.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def found_in(folders: Iterable[Path], reopen: Reopen) -> list[Found]:

@@ -1,7 +1,6 @@
 """One run, trained in the process that calls: the part that every backend shares."""
 
 import os
-import platform
 import time
 import traceback
 from collections.abc import Callable
@@ -53,7 +52,7 @@ class Telling(Silent):
 
     def begin(self, num_epochs: int, done: int) -> None:
         """Training starts, or goes on."""
-        self.tell(Began(self.name, num_epochs, done, os.getpid(), platform.node()))
+        self.tell(Began(self.name, num_epochs, done, os.getpid()))
 
     def epoch(self, row: dict[str, Any]) -> None:
         """An epoch has ended."""

@@ -13,7 +13,7 @@ from typing import Any
 from surelabel.config import DataConfig, RunConfig
 from surelabel.errors import ConfigError, SurelabelError
 from surelabel.reproducing.backend import Job
-from surelabel.reproducing.errand import Errand, token, train_on_node
+from surelabel.reproducing.errand import Answer, Errand, forget, token, train_on_node
 from surelabel.reproducing.events import Ended, Event
 from surelabel.reproducing.travelling import unpack
 
@@ -33,8 +33,9 @@ class Cluster:
 
     def __init__(self, address: str = "auto", *, shared: bool | None = None) -> None:
         self.address, self.shared = address, shared
-        self.tasks: dict[Any, tuple[Job, RunConfig]] = {}
+        self.tasks: dict[Any, tuple[Job, Errand]] = {}
         self.sent: dict[str, Any] = {}
+        self.clearing: list[Any] = []
         self.cleaning = contextlib.ExitStack()
 
     def __enter__(self) -> "Cluster":
@@ -66,9 +67,7 @@ class Cluster:
 
     def _make_board(self) -> Any:
         """The actor that runs tell how they do; beside us, because its death would silence all."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        here = NodeAffinitySchedulingStrategy(self.ray.get_runtime_context().get_node_id(), soft=True)
+        here = self._on(self.ray.get_runtime_context().get_node_id(), soft=True)
         board = self.ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
         self.cleaning.callback(self.ray.kill, board)
         return board
@@ -84,6 +83,8 @@ class Cluster:
             while self.tasks and time.monotonic() < end:
                 self.events(0.5)
             self.tasks.clear()
+            if self.clearing:
+                self.ray.wait(self.clearing, num_returns=len(self.clearing), timeout=GRACE)
 
     @property
     def has_room(self) -> bool:
@@ -103,7 +104,7 @@ class Cluster:
         wants_gpu = train.device in ("auto", "cuda") and self.ray.cluster_resources().get("GPU", 0) > 0
         # Retries are the caller's, who shows them and counts them alike on every backend.
         options = {"num_cpus": threads, "num_gpus": int(wants_gpu), "max_retries": 0, "name": job.name}
-        self.tasks[self.task.options(**options).remote(errand, self.board)] = (job, config)
+        self.tasks[self.task.options(**options).remote(errand, self.board)] = (job, errand)
 
     def _most(self, resource: str) -> int:
         """Of the node that has most of it: a task that wants more would wait for ever."""
@@ -127,11 +128,12 @@ class Cluster:
         return []
 
     def _ended(self, task: Any) -> Ended:
-        job, config = self.tasks.pop(task)
+        job, errand = self.tasks.pop(task)
         try:
-            ended, files = self.ray.get(task)
-            if files is not None:
-                unpack(files, job.path, config)
+            answer: Answer = self.ray.get(task)
+            if answer.files is not None:
+                unpack(answer.files, job.path, errand.config)
+                self._clear(errand, answer.node)
         except self.ray.exceptions.RayTaskError as error:
             return Ended(job.name, " ".join(str(error.cause).split()), details=str(error))
         except self.ray.exceptions.RayError as error:
@@ -139,7 +141,17 @@ class Cluster:
             return Ended(job.name, f"its worker died: {first_line}", is_killed=True)
         except (SurelabelError, OSError) as error:
             return Ended(job.name, str(error))
-        return replace(ended, name=job.name)
+        return replace(answer.ended, name=job.name)
+
+    def _clear(self, errand: Errand, node: str) -> None:
+        """Let the node that trained remove its copy; should it be gone, so is the copy."""
+        options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": self._on(node, soft=False)}
+        self.clearing.append(self.ray.remote(forget).options(**options).remote(errand))
+
+    def _on(self, node: str, soft: bool) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return NodeAffinitySchedulingStrategy(node, soft=soft)
 
 
 class Board:

@@ -44,20 +44,42 @@ class Errand:
         """A folder of this node; the same for the next attempt, which goes on from what it finds."""
         return Path(tempfile.gettempdir()) / f"surelabel-{self.token}"
 
+    @property
+    def place(self) -> Path:
+        """Of the run in it."""
+        return self.scratch / self.name
 
-def train_on_node(errand: Errand, board: Any) -> tuple[Ended, dict[str, bytes] | None]:
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker returns: how the run ended, and where the disk is not shared its files and the node that still has them."""
+
+    ended: Ended
+    files: dict[str, bytes] | None = None
+    node: str = ""
+
+
+def train_on_node(errand: Errand, board: Any) -> Answer:
     """The task: train, and return the files where the disk is not shared."""
     os.environ["OMP_NUM_THREADS"] = str(errand.config.train.threads)
     if errand.is_shared:
-        return attempt(errand.name, errand.config, errand.folder / "runs" / errand.name, board.tell.remote), None
+        return Answer(attempt(errand.name, errand.config, errand.folder / "runs" / errand.name, board.tell.remote))
     errand.scratch.mkdir(mode=0o700, exist_ok=True)
-    path = errand.scratch / errand.name
-    ended = attempt(errand.name, _with_files(errand), path, board.tell.remote)
+    ended = attempt(errand.name, _with_files(errand), errand.place, board.tell.remote)
     if ended.reason is not None:
-        return ended, None
-    files = packed(path)
-    shutil.rmtree(path)
-    return ended, files
+        return Answer(ended)
+    return Answer(ended, packed(errand.place), _this_node())
+
+
+def forget(errand: Errand) -> None:
+    """The task on the node that trained, once the files have arrived: a run that got lost on its way would be there to send again."""
+    shutil.rmtree(errand.place, ignore_errors=True)
+
+
+def _this_node() -> str:
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
 
 
 def _with_files(errand: Errand) -> RunConfig:

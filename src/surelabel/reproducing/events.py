@@ -11,7 +11,6 @@ class Began:
     num_epochs: int
     done: int
     pid: int
-    host: str
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Makes the data that a scale needs before its runs start: the first rows of a data set, as images or as features of patches."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,20 +9,34 @@ import torch
 
 from surelabel.config import DataConfig
 from surelabel.data import Corpus, Examples, load_corpus
-from surelabel.errors import DataError
+from surelabel.errors import DataError, SurelabelError
 from surelabel.presets import Prepared, Trial, scale_named
 from surelabel.reproducing.patches import draw_filters
 
 
-def prepare(scale: str, data_root: Path | None, folder: Path, trials: Iterable[Trial] | None = None) -> list[Path]:
-    """The files that a scale's runs read, made where they are missing; with `trials`, only those that they read.
+def prepare(
+    scale: str,
+    data_root: Path | None,
+    folder: Path,
+    trials: Sequence[Trial],
+    tell: Callable[[str], None] = lambda text: None,
+) -> dict[str, str]:
+    """Make the files that these trials read, where they are missing; returns the trials that get none, by name, with the reason.
 
     `data_root` holds a folder for each data set, such as cifar10; None looks in the usual places.
     """
-    wanted = scale_named(scale).prepared.values()
-    sources = None if trials is None else {trial.config.data.source for trial in trials}
-    needed = [one for one in wanted if sources is None or str(one.path(folder)) in sources]
-    return [prepare_one(one, data_root, folder) for one in needed]
+    without: dict[str, str] = {}
+    for one in scale_named(scale).prepared.values():
+        path = one.path(folder)
+        readers = [trial for trial in trials if trial.config.data.source == str(path)]
+        if not readers or path.is_file():
+            continue
+        tell(f"preparing {path}")
+        try:
+            prepare_one(one, data_root, folder)
+        except SurelabelError as error:
+            without |= {trial.name: str(error) for trial in readers}
+    return without
 
 
 def prepare_one(prepared: Prepared, data_root: Path | None, folder: Path) -> Path:

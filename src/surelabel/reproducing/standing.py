@@ -1,9 +1,9 @@
 """How far a trial is, as its folder tells."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from surelabel.config import dotted
 from surelabel.errors import RunError
 from surelabel.presets.trial import Trial
 from surelabel.runs import RunDir
@@ -22,19 +22,12 @@ def standing(trial: Trial, path: Path) -> Literal["new", "begun", "done"]:
     # The name leaves out where a run trains and where its data lie: these may be other ones.
     if found.name != trial.name:
         raise RunError(f"{path}: holds a run of another configuration: {_differences(found, trial)}; move it away")
+    run.metrics()  # what tables read: a run is not done if it cannot be read
     return "done" if run.is_done else "begun"
 
 
 def _differences(found: Trial, wanted: Trial) -> str:
-    there, here = (dict(_fields(trial.config.model_dump(mode="json"))) for trial in (found, wanted))
+    there, here = (dict(dotted(trial.config.model_dump(mode="json"))) for trial in (found, wanted))
     names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
     texts = [f"{name} is {there.get(name)} there and {here.get(name)} here" for name in names[:SHOWN_FIELDS]]
     return ", ".join(texts) + ", ..." * (len(names) > SHOWN_FIELDS)
-
-
-def _fields(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in content.items():
-        if isinstance(value, dict):
-            yield from _fields(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value

@@ -55,7 +55,7 @@ def comma_separated(table: Table) -> str:
         writer.writerow(
             [
                 table.preset.name,
-                *entry.cell.values(),
+                *(entry.cell[key] for key in keys),
                 entry.measure.key,
                 table.scale,
                 table.protocol,
@@ -100,7 +100,7 @@ def _listing(table: Table) -> Grid:
         header,
         *(
             [
-                *entry.cell.values(),
+                *(entry.cell[key] for key in keys),
                 entry.measure.title,
                 f"{entry.num_done} of {entry.num_planned}",
                 *(_ours(entry.summaries[rule]) for rule in rules),

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from surelabel.errors import SurelabelError
 from surelabel.presets import Measure, Preset, Published, Trial, preset_named, published
 from surelabel.reproducing.chosen_epoch import chosen_value
+from surelabel.reproducing.standing import standing
 from surelabel.reproducing.table_parts import Cell, Entry, Summary, Table
 from surelabel.reproducing.table_text import FORMATS
 from surelabel.runs import RunDir
@@ -32,7 +34,7 @@ def table(
     epochs: dict[str, list[dict[str, Any]] | None] = {}
     for trial in trials:
         if trial.name not in epochs:
-            epochs[trial.name] = _epochs(folder / "runs" / trial.name)
+            epochs[trial.name] = _epochs(trial, folder / "runs" / trial.name)
     entries = [
         _entry(
             preset, measure, cell, [epochs[trial.name] for trial in group], _beside(numbers, cell, measure, protocol)
@@ -70,10 +72,12 @@ def _unplanned(numbers: list[Published], trials: Sequence[Trial]) -> list[tuple[
     return found
 
 
-def _epochs(path: Path) -> list[dict[str, Any]] | None:
-    """The metrics of a finished run; None if there is none."""
-    run = RunDir(path)
-    return RunDir.open(path).metrics() if run.has_begun and run.is_done else None
+def _epochs(trial: Trial, path: Path) -> list[dict[str, Any]] | None:
+    """The metrics of its finished run; None if there is none, or something else that whoever trains it complains of."""
+    try:
+        return RunDir(path).metrics() if standing(trial, path) == "done" else None
+    except SurelabelError:
+        return None
 
 
 def _entry(

@@ -30,7 +30,7 @@ class Tally:
     def __init__(self, trials: Iterable[Trial], clock: Callable[[], float] = time.monotonic) -> None:
         self.waiting = {trial.name: trial for trial in trials}
         self.kinds: dict[str, Kind] = {name: _kind(trial) for name, trial in self.waiting.items()}
-        self.total, self.clock, self.began = len(self.waiting), clock, clock()
+        self.total, self.clock = len(self.waiting), clock
         self.running: dict[str, Running] = {}
         self.done: set[str] = set()
         self.failed: set[str] = set()

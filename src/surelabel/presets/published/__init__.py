@@ -23,7 +23,7 @@ class Published:
     protocol: str
     """car, or original: taken from the method's own paper, or from one that compares with it."""
     source: str
-    """Label of the table in the paper's source; two where the same number stands."""
+    """Label of the table in the paper's source."""
     note: str
 
 
