@@ -79,8 +79,22 @@ def test_report_is_written_where_asked(flow):
     assert {"transitions.png", "transitions.svg"} <= {file.name for file in Path("figures").iterdir()}
     failed = call("report", "run", "--out", "figures")
     assert failed.exit_code == 2
-    assert "figures" in failed.stderr
-    assert failed.stderr.count("\n") == 1
+    assert failed.stderr == "error: --out figures: is a folder; expected FILE.html\n"
+    done("report", "run", "--out", "new/folder/here.html")
+    assert Path("new/folder/here.html").is_file()
+
+
+def test_scores_of_files_that_are_called_alike_stand_beside_each_other(flow):
+    done("audit", "run")
+    files = ("one/s.csv", "two/s.csv")
+    for file in files:
+        Path(file).parent.mkdir()
+        shutil.copy("run/audit.csv", file)
+    done("report", "run", "--out", "both.html", "--scores", files[0], "--scores", files[1])
+    page = Path("both.html").read_text()
+    assert [page.count(f">{file}</th>") for file in files] == [1, 1]
+    done("report", "run", "--out", "one.html", "--scores", files[0])
+    assert Path("one.html").read_text().count(">s</th>") == 1
 
 
 def test_export_retrain_and_undo(flow):
@@ -134,6 +148,15 @@ def test_review_serves_to_those_who_have_the_token_and_ends_by_ctrl_c(flow):
             server.send_signal(signal.SIGINT)
         server.communicate(timeout=30)
     assert server.returncode in (0, 130)
+
+
+def test_what_was_skipped_is_not_decided(flow, monkeypatch):
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
+    first, second = RunDir("run").labels()["id"].to_pylist()[:2]
+    Journal("run/decisions.jsonl").append([Wish(first, "0", "skip")])
+    assert done("review", "run", "--no-open").splitlines()[-1] == "0 labels decided"
+    Journal("run/decisions.jsonl").append([Wish(second, "0", "keep")])
+    assert done("review", "run", "--no-open").splitlines()[-1] == "1 label decided: run/decisions.csv"
 
 
 def test_data_are_found_from_another_folder_than_the_run_began_in(flow, make_blobs, monkeypatch, tmp_path):

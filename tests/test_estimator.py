@@ -60,6 +60,7 @@ def test_held_out_rows_are_judged_too(rows):
     x, given, _ = rows
     settings = {"data.validation_fraction": 0.25}
     fitted = NoisyLabelClassifier(epochs=3, device="cpu", settings=settings, **TINY).fit(x, given)
+    assert fitted.label_quality_.shape == fitted.suggested_labels_.shape == (120,)
     ranked = fitted.audit_.columns["id"].astype(int)
     quality = fitted.audit_.columns["quality"]
     np.testing.assert_allclose(fitted.label_quality_[ranked], quality, rtol=1e-6)
@@ -76,7 +77,7 @@ def test_a_pickle_needs_no_file_and_is_small(rows, fitted):
 def test_the_run_can_be_kept(rows, tmp_path):
     given = NoisyLabelClassifier(epochs=2, device="cpu", out=tmp_path / "run", **TINY).fit(*rows[:2])
     run = surelabel.load(tmp_path / "run")
-    np.testing.assert_allclose(run.predict_proba(rows[0].astype(np.float32)), given.predict_proba(rows[0]), atol=1e-6)
+    np.testing.assert_allclose(run.predict_proba(rows[0]), given.predict_proba(rows[0]), atol=1e-6)
     with pytest.raises(ValueError, match="this folder is not empty"):
         given.fit(*rows[:2])
 
@@ -93,6 +94,8 @@ def test_weights_of_samples_are_refused(rows):
         ({"epochs": 0}, "train.epochs: input should be greater than or equal to 1, got 0"),
         ({"method_options": {"nosuch": 1}}, "nosuch"),
         ({"settings": {"train.nosuch": 1}}, "train.nosuch: there is no such setting"),
+        ({"settings": {"data.test_fraction": 0.3}}, "data.test_fraction: test rows get no verdict, and every row of X"),
+        ({"settings": {"data": {"source": "x", "test_fraction": 0.3}}}, "data.test_fraction: test rows get no verdict"),
     ],
 )
 def test_bad_parameters_are_named(rows, parameters, message):

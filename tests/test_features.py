@@ -210,8 +210,18 @@ class TestCachedFeatures:
 
     def test_a_run_without_its_backbone_says_so(self, images, weights, tmp_path):
         run = surelabel.fit(config(images, weights, cache_features=True), tmp_path / "run")
-        (run.path / features.FILE).unlink()
-        with pytest.raises(RunError, match=r"features\.safetensors: the backbone of this run is not readable"):
+        backbone_file = run.path / features.FILE
+        backbone_file.write_bytes(backbone_file.read_bytes()[:-10])
+        with pytest.raises(RunError, match=r"features\.safetensors: not readable: "):
+            surelabel.load(run)
+        backbone_file.unlink()
+        with pytest.raises(RunError, match=r"features\.safetensors: not readable: No such file"):
+            surelabel.load(run)
+
+    def test_a_run_with_another_backbone_says_so(self, images, weights, tmp_path):
+        run = surelabel.fit(config(images, weights, cache_features=True), tmp_path / "run")
+        save_file({"nosuch": torch.zeros(1)}, run.path / features.FILE)
+        with pytest.raises(RunError, match=r"features\.safetensors: the backbone does not fit the run's configuration"):
             surelabel.load(run)
 
     def test_random_weights_are_pointed_out(self, images, tmp_path):

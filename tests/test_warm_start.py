@@ -94,5 +94,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(tiny, tmp_path,
         started(tiny, tmp_path, first, data__source=str(tmp_path / "wide.npz"))
     with pytest.raises(RunError, match="not a run directory"):
         api.fit(tiny("car", train__warm_start=str(tmp_path)), tmp_path / "third")
+    first.weights_file.write_bytes(first.weights_file.read_bytes()[:-10])
+    with pytest.raises(RunError, match=r"first/model\.safetensors: not readable: "):
+        started(tiny, tmp_path, first)
     assert not (tmp_path / "second-cross_entropy").exists()
     assert not (tmp_path / "third").exists()

@@ -1,6 +1,7 @@
 """The public functions: train, load, judge."""
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from surelabel import build, noise
-from surelabel.config import DataConfig, RunConfig, set_field, validated
+from surelabel.config import RunConfig, set_field, validated
 from surelabel.data import objects
 from surelabel.data.examples import Corpus
 from surelabel.engine.fit import Interrupted, Progress
@@ -20,6 +21,7 @@ from surelabel.trained import TrainedModel
 from surelabel.training import train
 from surelabel.verdicts import Audit
 from surelabel.verdicts import audit as audit
+from surelabel.whereabouts import config_from_here
 
 CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip")
 """What may be another in the rest of a run."""
@@ -84,7 +86,7 @@ def fit(
     run_dir = RunDir(out)
     if not is_further_process() and not run_dir.is_free:
         hint = (
-            f"go on with: surelabel resume {out}"
+            f"go on with: surelabel resume {shlex.quote(str(out))}"
             if run_dir.has_begun and not run_dir.is_done
             else "choose another folder"
         )
@@ -125,7 +127,7 @@ def resume(
     for name in settings or {}:
         if name not in CHANGEABLE:
             raise ConfigError(f"{name} cannot change within a run; only {', '.join(CHANGEABLE)} can")
-    config = configured(run_dir.config(), settings)
+    config = configured(config_from_here(run_dir), settings)
     _check_trust(run_dir, trust)
     if run_dir.is_done:
         return run_dir
@@ -142,25 +144,13 @@ def _check_trust(run_dir: RunDir, trust: bool) -> None:
 def reopened(run: str | Path | RunDir, data: Any = None) -> Corpus:
     """The data of a run, read again, with the labels it was trained on; `data` is the object that it was given, if it was one."""
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
-    config = run_dir.config()
-    corpus, _ = build.corpus(_found_again(config.data, run_dir), config.noise, config.train.seed, data)
+    config = config_from_here(run_dir)
+    corpus, _ = _corpus(config, data)
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
         raise RunError(
             f"{run_dir.path}: {config.data.source} has changed since the run; its rows would be shown wrongly"
         )
     return corpus
-
-
-def _found_again(data: DataConfig, run: RunDir) -> DataConfig:
-    """The same with paths that are relative to where the run began, where nothing is at them from here."""
-    began = Path(run.environment().get("folder", "."))
-    paths = {name: getattr(data, name) for name in ("source", "root", "test", "labels", "trusted")}
-    moved = {
-        name: str(began / path)
-        for name, path in paths.items()
-        if path is not None and not Path(path).exists() and (began / path).exists()
-    }
-    return data.model_copy(update=moved)
 
 
 def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> TrainedModel:

@@ -321,6 +321,13 @@ class RunConfig(Part):
         return self.model.notices()
 
 
+WHERE_IT_RUNS = {
+    "data": ("root", "workers", "cache"),
+    "train": ("device", "devices", "threads", "replicate_below"),
+}
+"""Settings of a run, by part, that do not make another experiment of it."""
+
+
 class _YamlLoader(yaml.SafeLoader):
     """Plain data only, and 1e-3 is a number as in JSON; YAML 1.1 would read it as text."""
 

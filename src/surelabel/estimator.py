@@ -13,8 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from surelabel import api
+from surelabel.config import RunConfig
 from surelabel.data.arrays.inputs import input_tensor
-from surelabel.errors import SurelabelError
+from surelabel.errors import ConfigError, SurelabelError
 from surelabel.progress import Silent
 
 
@@ -32,8 +33,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
         random_state: a seed, a RandomState, or None for another result each time.
         device, threads: auto, cpu, cuda or mps; CPU threads, None for PyTorch's choice.
         verbose: whether to show progress on stderr.
-        out: a new run directory to keep, for report, review and export; None keeps none on disk.
-        settings: any other settings by dotted name, such as {"optimiser.clip": 5}; they go over the rest.
+        out: a new run directory to keep, for `surelabel report` and `export`; `review` needs data that are files. None keeps none.
+        settings: any other settings by dotted name, such as {"optimiser.clip": 5}; they go over the rest. Not data.test_fraction,
+            because test rows get no verdict.
 
     After `fit`, with rows in the order of X:
         classes_: (K,) labels, sorted.
@@ -86,7 +88,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, numbers = np.unique(y, return_inverse=True)
         data = {"x": X, "y": numbers, "class_names": _names(self.classes_)}
         with self._folder() as folder, self._progress() as progress, _as_value_errors():
-            run = api.fit(data, folder, settings=self._settings(), progress=progress)
+            settings = self._settings()
+            _refuse_test_rows(api.configured(data, settings))
+            run = api.fit(data, folder, settings=settings, progress=progress)
             self.model_, self.audit_ = api.load(run, device=self._device(), trust=True), api.audit(run)
             self._keep_verdict(run.samples())
         return self
@@ -161,6 +165,14 @@ def _as_value_errors() -> Iterator[None]:
         yield
     except SurelabelError as error:
         raise ValueError(str(error)) from error
+
+
+def _refuse_test_rows(config: RunConfig) -> None:
+    if config.data.test_fraction is not None:
+        raise ConfigError(
+            "data.test_fraction: test rows get no verdict, and every row of X has one here; divide X before fit, or hold rows "
+            "out with data.validation_fraction"
+        )
 
 
 def _names(classes: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from surelabel.data.rows import Look
 from surelabel.engine import distributed
 from surelabel.errors import ConfigError, RunError
 from surelabel.models import Extractor
-from surelabel.runs import RunDir
+from surelabel.runs import RunDir, read_tensors
 
 FILE = "features.safetensors"
 """In the run directory: the backbone's weights, so that predicting needs no other file."""
@@ -69,17 +69,14 @@ def keep(run_dir: RunDir, extractor: Extractor) -> None:
 
 def load(run_dir: RunDir) -> Extractor:
     """The backbone that the features of a run came from."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     shape, file = tuple(run_dir.data()["input_shape"]), run_dir.path / FILE
     scale_shape = (shape[0], *[1] * (len(shape) - 1))
     made, _ = _built(build.untrained(run_dir.config()), shape, (torch.zeros(scale_shape), torch.ones(scale_shape)))
+    weights = read_tensors(file)
     try:
-        made.load_state_dict(load_file(file))
-    except (OSError, SafetensorError, RuntimeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise RunError(f"{file}: the backbone of this run is not readable: {reason}") from None
+        made.load_state_dict(weights)
+    except RuntimeError:  # its text has a line for each kind of mismatch, with all names
+        raise RunError(f"{file}: the backbone does not fit the run's configuration") from None
     return made
 
 

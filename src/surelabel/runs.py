@@ -16,6 +16,7 @@ Every file is written whole: to a temporary name, synced, renamed; metrics are a
 import contextlib
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -178,7 +179,9 @@ class RunDir:
     def require_done(self) -> None:
         """An error that says how to go on, where training has not ended."""
         if not self.is_done:
-            raise RunError(f"{self.path}: this run has not ended; finish it with: surelabel resume {self.path}")
+            raise RunError(
+                f"{self.path}: this run has not ended; finish it with: surelabel resume {shlex.quote(str(self.path))}"
+            )
 
     def _read_table(self, name: str) -> Any:
         import pyarrow as pa
@@ -197,3 +200,14 @@ class RunDir:
         if not isinstance(content, dict):
             raise RunError(f"{self.path / name}: not readable: expected a JSON object, got {type(content).__name__}")
         return content
+
+
+def read_tensors(file: Path) -> dict[str, Any]:
+    """The tensors of a safetensors file, by name."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(file)
+    except (OSError, SafetensorError) as error:
+        raise RunError(f"{file}: not readable: {' '.join(str(error).split())}") from None

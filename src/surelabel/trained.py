@@ -13,7 +13,7 @@ from surelabel.config import RunConfig
 from surelabel.data.inputs import Inputs, Lazy
 from surelabel.errors import RunError
 from surelabel.models import Extractor
-from surelabel.runs import RunDir
+from surelabel.runs import RunDir, read_tensors
 
 
 class TrainedModel:
@@ -48,16 +48,15 @@ class TrainedModel:
     @classmethod
     def read(cls, run_dir: RunDir, device: str = "cpu") -> "TrainedModel":
         """The model in a run directory."""
-        from safetensors.torch import load_file
-
         data, config = run_dir.data(), run_dir.config()
         run_dir.require_done()
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
         extractor = features.load(run_dir) if config.model.cache_features else None
         shape, stored = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
         parts = _with_window(config, shape, stored), tuple(data["class_names"]), shape, given
+        weights = read_tensors(run_dir.weights_file)
         try:
-            return cls(*parts, load_file(run_dir.weights_file), extractor, device)
+            return cls(*parts, weights, extractor, device)
         except RunError as error:
             raise RunError(f"{run_dir.weights_file}: {error}") from None
 
@@ -100,14 +99,14 @@ class TrainedModel:
             raise ValueError(
                 f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}"
             )
-        return inputs
+        # NumPy's usual type, which networks would keep and could not multiply with their weights.
+        return inputs.float() if isinstance(inputs, Tensor) and inputs.dtype == torch.float64 else inputs
 
     def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:
         inputs = self._checked(x)
-        # By positions, because inputs may be larger than memory.
+        # By positions, because inputs may be larger than memory; no rows are one part without any.
         rows = torch.arange(len(inputs)).split(batch_size)
-        parts = [function(self.seen(inputs[part])).float().cpu() for part in rows]
-        return torch.cat(parts).numpy() if len(inputs) else np.empty((0, len(self.class_names)), dtype=np.float32)
+        return torch.cat([function(self.seen(inputs[part])).float().cpu() for part in rows]).numpy()
 
 
 def _with_window(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, ...]) -> RunConfig:

@@ -15,7 +15,7 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.core.method import Method
 from surelabel.errors import ConfigError
-from surelabel.runs import RunDir
+from surelabel.runs import RunDir, read_tensors
 
 _BODY = ".backbone."
 _USUAL = "network"
@@ -69,8 +69,6 @@ class WarmStart:
 
 def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int, ...]) -> WarmStart | None:
     """What `train.warm_start` names, checked as far as that goes without networks."""
-    from safetensors.torch import load_file
-
     if config.train.warm_start is None:
         return None
     run = RunDir.open(Path(config.train.warm_start))
@@ -79,7 +77,7 @@ def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int
     _refuse_other(run.path, "inputs have the shape", tuple(data["input_shape"]), tuple(input_shape))
     if config.model.cache_features or before.model.cache_features:
         _refuse_other(run.path, "features come from", before.model.model_dump(), config.model.model_dump())
-    weights = load_file(run.weights_file)
+    weights = read_tensors(run.weights_file)
     if not prefixes(weights):
         raise ConfigError(f"train.warm_start: {run.path}: holds no network to start from")
     return WarmStart(str(run.path), weights, tuple(data["class_names"]) == tuple(class_names))

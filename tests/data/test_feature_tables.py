@@ -27,6 +27,7 @@ def test_numeric_columns_are_features_by_name_and_row_numbers_are_ids(load):
     assert corpus.train.x.tolist() == [[2, 1.5], [4, -300], [0, 0.5]]
     assert corpus.train.ids.tolist() == ["0", "1", "2"]
     assert corpus.train.label.tolist() == [1, 0, 1]
+    assert corpus.feature_names == ("a", "b")
 
 
 def test_another_order_of_columns_in_test_data_does_not_matter(load, tmp_path):
@@ -44,6 +45,7 @@ def test_a_test_table_of_another_width_is_an_error(load, tmp_path):
 
 def test_named_columns_are_features_in_that_order(load):
     assert load(GOOD, feature_columns=("b", "a")).train.x[0].tolist() == [1.5, 2]
+    assert load(GOOD, feature_columns=("b", "a")).feature_names == ("b", "a")
     assert load(GOOD, feature_columns=("a",)).train.x[0].tolist() == [2]
 
 

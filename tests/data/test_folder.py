@@ -1,9 +1,12 @@
+import os
+import re
+
 import numpy as np
 import pytest
 from PIL import Image
 
 from surelabel.config import DataConfig
-from surelabel.data import load_corpus
+from surelabel.data import load_corpus, read_inputs
 from surelabel.errors import DataError
 
 
@@ -83,6 +86,22 @@ def test_an_image_without_a_class_folder_is_named(root, paint):
 def test_a_folder_without_class_folders_is_named(tmp_path):
     with pytest.raises(DataError, match=r"no class folders; expected .*/CLASS/image"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize("name", [b"dog/caf\xe9.png", b"caf\xe9/1.png", b"dog/caf\xe9/1.png"])
+def test_names_that_are_not_utf8_are_named(root, paint, name):
+    paint(root / os.fsdecode(name))
+    there = re.escape(str(root / name.decode(errors="backslashreplace").removesuffix("/1.png")))
+    with pytest.raises(DataError, match=f"^{there}: a name that is not UTF-8; ") as caught:
+        load(root)
+    str(caught.value).encode()
+    with pytest.raises(DataError, match=f"^{there}: a name that is not UTF-8; "):
+        read_inputs(DataConfig(source=str(root), cache=False), (3, 8, 8))
+
+
+def test_names_of_what_is_passed_over_may_be_anything(root):
+    (root / os.fsdecode(b"dog/caf\xe9.txt")).write_text("not an image")
+    assert len(load(root).train) == 4
 
 
 class TestUnreadable:

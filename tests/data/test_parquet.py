@@ -182,6 +182,26 @@ class TestTypes:
         with pytest.raises(DataError, match=r"u\.parquet: no such file"):
             load(tmp_path / "u.parquet")
 
+    @pytest.mark.parametrize("row", [0, 1])
+    def test_text_that_is_not_utf8(self, tmp_path, paint, row):
+        paint(tmp_path / os.fsdecode(b"caf\xe9.png"))
+        paint(tmp_path / "tree.png")
+        names = [b"tree.png", b"tree.png"]
+        names[row] = b"caf\xe9.png"
+        paths = pa.array(names, pa.binary()).view(pa.string())  # as no careful writer does it
+        source = write(tmp_path / "t.parquet", pa.table({"path": paths, "label": ["a", "b"]}))
+        with pytest.raises(DataError, match=r"t\.parquet: not readable as a parquet table \(.*(?i:utf-?8)"):
+            load(source)
+
+    @pytest.mark.parametrize("name", [b"caf\xe9.parquet", b"caf\xe9/train.parquet"])
+    def test_names_that_are_not_utf8(self, tmp_path, name):
+        written = write(tmp_path / "apart.parquet", pa.table({"f": [1.0, 2.0], "label": ["a", "b"]}))
+        source = tmp_path / "folder" / os.fsdecode(name)
+        source.parent.mkdir(parents=True)
+        written.rename(source)
+        with pytest.raises(DataError, match=r"folder/caf\\xe9.*parquet: a name that is not UTF-8"):
+            load(tmp_path / "folder")
+
 
 class TestFolder:
     @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ def made(p_wrong, given="aabb", suggested="bbaa", verdict=None):
         "split": np.full(len(ids), "train"),
         "verdict": np.array(verdict or ["training"] * len(ids)),
     }
-    return FakeRun(ids.tolist()), Audit({name: values[order] for name, values in columns.items()}, ("a", "b"))
+    names = tuple(sorted({*given, *suggested}))
+    return FakeRun(ids.tolist()), Audit({name: values[order] for name, values in columns.items()}, names)
 
 
 def labels(cleaned):
@@ -96,6 +97,15 @@ def test_a_class_that_loses_most_of_its_rows_is_named():
     run, audit = made([0.9, 0.9, 0.1, 0.1])
     assert "the class 'a' loses 2 of its 2 rows" in choose(run, audit, {}).warnings[0]
     assert not choose(run, audit, {}, Rules(class_cap=0.5)).warnings
+
+
+def test_of_many_classes_that_lose_most_of_their_rows_the_first_are_named():
+    given = "abcdefgh"
+    cleaned = choose(*made([0.9] * 8 + [0.1], given=given + "z", suggested="z" * 9), {})
+    (text,) = cleaned.warnings
+    assert text.startswith("8 classes lose most of their rows to suggestions of the model: 'a' 1 of 1, 'b' 1 of 1, ")
+    assert "'e' 1 of 1 and 3 more; look at them first" in text
+    assert cleaned.losing == dict.fromkeys(given, (1, 1))
 
 
 def test_faults(said):

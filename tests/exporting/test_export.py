@@ -44,9 +44,14 @@ class TestTables:
         assert all((row["label"] != row["given"]) == (row["changed"] == "True") for row in rows)
 
     def test_parquet_holds_the_same(self, out):
-        table = pq.read_table(out / "cleaned.parquet")
-        assert table["label"].to_pylist() == [row["label"] for row in read(out / "cleaned.csv")]
-        assert table["changed"].to_pylist()[0] in (True, False)
+        table, rows = pq.read_table(out / "cleaned.parquet"), read(out / "cleaned.csv")
+        assert table.column_names == list(rows[0])
+        for name in table.column_names:
+            values = table[name].to_pylist()
+            shown = [f"{value:.6g}" if isinstance(value, float) else str(value) for value in values]
+            assert shown == [row[name] for row in rows], name
+        assert {name for name in table.column_names if str(table[name].type) == "bool"} == {"changed"}
+        assert {name for name in table.column_names if str(table[name].type) == "double"} == {"probability", "p_wrong"}
 
     def test_arrays_agree_with_the_table(self, out):
         rows, names = read(out / "cleaned.csv"), json.loads((out / "class_names.json").read_text())

@@ -8,6 +8,9 @@ import pytest
 
 from surelabel.errors import RunError
 from surelabel.reporting import write_report
+from surelabel.reporting.chapter import Chapter
+from surelabel.reporting.gallery import gallery
+from surelabel.verdicts import audit
 
 ADDRESSES = ("src", "srcset", "href", "action", "poster", "data", "background", "formaction")
 
@@ -133,6 +136,23 @@ def test_the_summary_says_what_the_audit_says(report):
     assert "Estimated labels of each true class" in page.text
     plan = table.budgets()[0]
     assert re.search(rf"What a review would find.*\b{plan.budget} {plan.num_wrong:.0f} ", page.text)
+
+
+@pytest.mark.parametrize(
+    ("most", "hidden"),
+    [(3, None), (2, "1 class with fewer suspects is not shown."), (1, "2 classes with fewer suspects are not shown.")],
+)
+def test_what_does_not_fit_is_counted_in_words(trained, most, hidden):
+    run = trained["images"]
+    text = gallery(Chapter(run, None, audit(run), 1, "run"), most)
+    assert ("not shown" in text) == bool(hidden)
+    assert (hidden or "") in text
+    assert re.search(r"\d suspects, the first is shown", text)
+
+
+def test_several_of_more_suspects_are_shown(trained):
+    run = trained["images"]
+    assert re.search(r"\d suspects, the first 2 are shown", gallery(Chapter(run, None, audit(run), 1, "run"), 6))
 
 
 def test_a_report_of_nothing_is_refused(tmp_path):

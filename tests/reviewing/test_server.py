@@ -11,6 +11,7 @@ from PIL import Image
 
 import surelabel.reviewing
 from surelabel.errors import ConfigError, RunError
+from surelabel.reviewing.journal import FILE_NAME, Journal, Wish
 from surelabel.reviewing.server import make_review, serve
 from surelabel.verdicts import audit
 
@@ -192,6 +193,20 @@ def test_other_data_are_refused(copied, corpus_of):
     run, other = copied("images"), copied("features")
     with pytest.raises(RunError, match="the data have changed since this run was trained"):
         make_review(run, corpus_of(other), audit(run), "key")
+
+
+def test_what_is_taken_back_leaves_the_csv(copied, corpus_of, monkeypatch):
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
+    run = copied("images")
+    journal = Journal(run.path / FILE_NAME)
+    id, given = str(corpus_of(run).train.ids[0]), "0"
+    journal.append([Wish(id, given, "keep")])
+    file = run.path / "decisions.csv"
+    serve(run, corpus_of(run), audit(run), ready=lambda address: None)
+    assert len(file.read_text().splitlines()) == 2
+    journal.append([Wish(id, given, "undo", seen=1)])
+    serve(run, corpus_of(run), audit(run), ready=lambda address: None)
+    assert len(file.read_text().splitlines()) == 1, "the header"
 
 
 def test_a_port_that_is_taken(copied, corpus_of):

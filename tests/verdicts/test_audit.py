@@ -50,6 +50,20 @@ def test_the_transition_matrix_and_the_confused_pairs(run_of):
     }
 
 
+def test_a_label_is_counted_once_however_little_is_known_of_other_classes(run_of):
+    run = run_of(rate=0.4)
+    table = run.samples()
+    given = table["given"].to_numpy()
+    soft = np.eye(4, dtype=np.float32)[given]
+    soft[np.arange(600), (given + 1) % 4] = 1e-41  # so small that its own reciprocal is no float32
+    rows = {"suggested": pa.array(given), "target": pa.array(soft.tolist()), "probability": pa.array(soft.tolist())}
+    for name, values in rows.items():
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, values.cast(table.schema.field(name).type))
+    pq.write_table(table, run.path / "samples.parquet")
+    assert surelabel.audit(run).joint_counts.sum(0) == pytest.approx(np.bincount(given))
+
+
 def test_a_budget_says_what_to_expect(run_of):
     table = surelabel.audit(run_of(rate=0.3))
     is_wrong = table.columns["given"] != table.columns["clean"]
@@ -117,20 +131,29 @@ def test_a_class_that_would_be_lost_is_named(tmp_path, run_of):
     assert any("labels 'owl'" in text and "cap the changes" in text for text in audit.warnings)
 
 
-def test_many_classes_that_would_be_lost_are_all_named():
-    names = tuple(f"c{number}" for number in range(10))
-    given = np.repeat(names, [900, *[10] * 9])
-    columns = {
-        "id": np.arange(990).astype(str),
-        "given": given,
-        "suggested": np.full(990, "c0"),
-        "prediction": given,
-        "quality": np.where(given == "c0", 0.99, 0.01),
-        "verdict": np.full(990, "training"),
-    }
-    audit = Audit(columns, names)
-    (text,) = [text for text in audit.warnings if "most labels of 9 classes" in text]
-    assert all(f"'c{number}' 10 of 10" in text for number in range(1, 10))
+def unfitted(given, suggested, quality, names) -> Audit:
+    """An audit of rows without a run: P(wrong) is 1 - quality."""
+    columns = {"id": np.arange(len(given)).astype(str), "given": given, "suggested": suggested, "prediction": given}
+    return Audit({**columns, "quality": quality, "verdict": np.full(len(given), "training")}, names)
+
+
+@pytest.mark.parametrize(("count", "end"), [(5, ""), (9, " and 4 more")])
+def test_of_many_classes_that_would_be_lost_the_first_are_named_and_all_are_in_the_summary(count, end):
+    names = tuple(f"c{number}" for number in range(count + 1))
+    given = np.repeat(names, [900, *[10] * count])
+    audit = unfitted(given, np.full(len(given), "c0"), np.where(given == "c0", 0.99, 0.01), names)
+    (text,) = [text for text in audit.warnings if f"most labels of {count} classes" in text]
+    named = ", ".join(f"'c{number}' 10 of 10" for number in range(1, 6))
+    assert f"{named}{end}. Look at" in text
+    losing = audit.summary()["losing_classes"]
+    assert losing == {name: {"labels": 10, "changed": 10} for name in names[1:]}
+
+
+def test_more_than_half_probably_wrong_is_not_more_than_half_that_look_wrong():
+    given, quality = np.repeat(["a", "b"], 50), np.where(np.arange(100) < 45, 0.05, 0.8)
+    audit = unfitted(given, given, quality, ("a", "b"))
+    assert audit.num_suspicious == 45
+    assert any(text.startswith("More than half of the labels are probably wrong. ") for text in audit.warnings)
 
 
 def test_held_out_rows_have_a_curve_of_their_own_and_trusted_ones_are_right(run_of):

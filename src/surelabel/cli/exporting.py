@@ -2,13 +2,16 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from surelabel import screen
 from surelabel.cli.application import Json, Run, Trust, app
 from surelabel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from surelabel.runs import RunDir
 
 
 @app.command()
@@ -47,30 +50,41 @@ def export(
 def _write(
     run: Path, folder: Path, min_probability: float, class_cap: float | None, images: str | None, json: bool
 ) -> None:
+    from surelabel.data.objects import is_object
     from surelabel.data.originals import original_files
     from surelabel.exporting import Rules, export
     from surelabel.reviewing.journal import FILE_NAME, Journal
     from surelabel.runs import RunDir
     from surelabel.verdicts import audit
+    from surelabel.whereabouts import config_from_here
 
     if images not in (None, "link", "copy"):
         raise ConfigError(f"--images {images}: expected link or copy")
     run_dir = RunDir.open(run)
     table = audit(run_dir)
     decisions = Journal(run / FILE_NAME).decisions()
-    paths = original_files(run_dir.config().data, map(str, table.columns["id"])) if images else None
+    paths = original_files(config_from_here(run_dir).data, map(str, table.columns["id"])) if images else None
     rules = Rules(min_probability, class_cap)
     written = export(run_dir, table, decisions, folder, rules=rules, images=images, paths=paths)
     for text in written.warnings:
         screen.tell(f"note: {text}")
     counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in written.counts.items())
     _say(json, {"export": written.folder, **written.counts}, f"{written.folder}: {counts}")
-    if not json:
-        files = ["--labels", str(folder / "cleaned.csv"), "--trusted", str(folder / "decisions.csv")]
-        # The labels after cleaning hold what noise was added; it must not be added again.
-        without = [] if run_dir.config().noise is None else ["--set", "noise=null"]
-        command = ["surelabel", "fit", "--config", str(run / "config.json"), *files, *without]
-        screen.say(f"Retrain: {shlex.join(command)}")
+    if not json and not is_object(run_dir.config().data.source):
+        screen.say(f"Retrain: {shlex.join(_retraining(run_dir, folder))}")
+
+
+def _retraining(run: "RunDir", export: Path) -> list[str]:
+    """The command that trains on the cleaned labels, from here."""
+    from surelabel.whereabouts import moved_paths
+
+    files = ["--labels", str(export / "cleaned.csv"), "--trusted", str(export / "decisions.csv")]
+    named = ("data.labels", "data.trusted", "noise.path")
+    settings = [f"{name}={path}" for name, path in moved_paths(run).items() if name not in named]
+    # The labels after cleaning hold what noise was added; it must not be added again.
+    settings += [] if run.config().noise is None else ["noise=null"]
+    changes = [word for setting in settings for word in ("--set", setting)]
+    return ["surelabel", "fit", "--config", str(run.path / "config.json"), *files, *changes]
 
 
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:

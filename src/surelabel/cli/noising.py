@@ -1,5 +1,6 @@
 """`surelabel noise`."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -29,5 +30,5 @@ def noise(
         screen.say_json({"labels": files[0], "manifest": files[1], **found})
         return
     screen.say(manifest.describe())
-    use = f"surelabel fit {settings.data.source} --noise file:{files[0]}"
+    use = shlex.join(["surelabel", "fit", settings.data.source, "--noise", f"file:{files[0]}"])
     screen.say(f"Labels: {files[0]}   Manifest: {files[1]}   Use them: {use}")

@@ -7,6 +7,7 @@ import typer
 
 from surelabel import screen
 from surelabel.cli.application import Json, app
+from surelabel.cli.results import not_a_folder
 from surelabel.errors import SurelabelError
 
 if TYPE_CHECKING:
@@ -29,14 +30,17 @@ def report(
     """One HTML file to look at, to mail and to keep: what training found, with pictures of the suspects."""
     from surelabel.reporting.report import write_report
     from surelabel.reporting.scores import read_scores
+    from surelabel.reporting.words import distinct
     from surelabel.runs import RunDir
     from surelabel.verdicts import audit
 
     opened = [RunDir.open(run) for run in runs]
-    others = {path.stem: read_scores(path) for path in scores or []}
+    file, files = not_a_folder(out or runs[0] / "report.html", "FILE.html"), scores or []
+    names = distinct([path.stem for path in files], files)
+    others = {name: read_scores(path) for name, path in zip(names, files, strict=True)}
     audits = [audit(run) for run in opened]
     corpora = [_reopened(run) for run in opened]
-    file = write_report(opened, corpora, audits, out or runs[0] / "report.html", figures, others)
+    write_report(opened, corpora, audits, file, figures, others)
     if json:
         screen.say_json({"report": file, "bytes": file.stat().st_size, "figures": figures})
     else:

@@ -42,10 +42,16 @@ def predict(
 
 def _file(out: Path | None, default: Path) -> Path:
     """Where to write, if that is possible."""
-    file = out or default
-    if file.is_dir() or not file.parent.is_dir():
-        fault = "is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-        raise ConfigError(f"--out {file}: {fault}; expected FILE.csv in a folder that exists")
+    file = not_a_folder(out or default, "FILE.csv")
+    if not file.parent.is_dir():
+        raise ConfigError(f"--out {file}: there is no folder {file.parent}; expected FILE.csv in a folder that exists")
+    return file
+
+
+def not_a_folder(file: Path, expected: str) -> Path:
+    """What --out names, if a file can be written there."""
+    if file.is_dir():
+        raise ConfigError(f"--out {file}: is a folder; expected {expected}")
     return file
 
 

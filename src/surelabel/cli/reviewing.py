@@ -20,6 +20,8 @@ def review(
     """Go through suspicious labels on a local page; decisions are kept in RUN/decisions.jsonl."""
     from surelabel import api
     from surelabel.reviewing.browser import open_page
+    from surelabel.reviewing.journal import FINAL
+    from surelabel.reviewing.review import CSV_NAME
     from surelabel.reviewing.server import serve
     from surelabel.runs import RunDir
     from surelabel.verdicts import audit
@@ -33,5 +35,5 @@ def review(
     run_dir = RunDir.open(run)
     table = audit(run_dir)
     journal = serve(run_dir, api.reopened(run_dir), table, port, ready=announce, by=by)
-    count = len(journal.decisions())
-    screen.say(f"{count} labels decided" + (f": {run / 'decisions.csv'}" if count else ""))
+    count = sum(decision.action in FINAL for decision in journal.decisions().values())
+    screen.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))

@@ -1,5 +1,6 @@
 """What the commands say of a finished run."""
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -56,9 +57,10 @@ def _summarise(result: dict[str, Any], table: "Audit", run: "RunDir") -> None:
     say_findings(table)
     screen.say("\nThe most suspicious:")
     say_ranked(table, NUM_SHOWN)
-    screen.say(f"\nNext:\n  surelabel report {run.path}     a page to look at")
-    screen.say(f"  surelabel review {run.path}     go through the suspects")
-    screen.say(f"  surelabel export {run.path}     the cleaned labels")
+    path = shlex.quote(str(run.path))
+    screen.say(f"\nNext:\n  surelabel report {path}     a page to look at")
+    screen.say(f"  surelabel review {path}     go through the suspects")
+    screen.say(f"  surelabel export {path}     the cleaned labels")
 
 
 def say_findings(table: "Audit") -> None:

@@ -59,6 +59,8 @@ class Corpus:
     validation: Examples | None = None
     tests: dict[str, Examples] = field(default_factory=dict)
     look: Look = field(default_factory=Look)
+    feature_names: tuple[str, ...] | None = None
+    """Of inputs that are not images, where the source names them."""
 
     @property
     def num_classes(self) -> int:

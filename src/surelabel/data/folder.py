@@ -2,8 +2,8 @@
 
 A folder `train` means the second form if no image stands directly in it; folders beside `train` and `test` (val, valid)
 are then left alone, and can be named as `data.test`. Images may lie deeper inside their class folder. Names that start
-with a dot are passed over. Links may not lead out of the root, so that a foreign folder cannot pull in other files.
-With `data.labels` images may also lie outside class folders; that file then has to label them.
+with a dot are passed over, others must be UTF-8. Links may not lead out of the root, so that a foreign folder cannot
+pull in other files. With `data.labels` images may also lie outside class folders; that file then has to label them.
 """
 
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.config import DataConfig
+from surelabel.data.file_names import is_utf8, refuse_not_utf8
 from surelabel.data.images import Files, is_image, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.kept import refuse_lost_classes
@@ -114,9 +115,14 @@ def _inside(path: Path, root: Path) -> Path:
 
 def _entries(folder: Path) -> list[Path]:
     try:
-        return sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX")))
+        entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith((".", "__MACOSX")))
     except OSError as error:
         raise DataError(f"{folder}: not readable as a folder ({error.strerror})") from None
+    for entry in entries:
+        # What is neither folder nor image is passed over, whatever its name.
+        if not is_utf8(entry.name) and (entry.is_dir() or is_image(entry)):
+            refuse_not_utf8(entry)
+    return entries
 
 
 def _ids(paths: list[Path], root: Path) -> np.ndarray:

@@ -15,7 +15,7 @@ from surelabel.errors import DataError
 
 OBJECT_SOURCES: tuple[ObjectSource, ...] = (memory, hub, frames, torch_dataset)
 
-_AGAIN = "this run's data was a Python object; pass it again: surelabel.resume(run, data=...)"
+_AGAIN = "this run's data was a Python object, which only Python can pass again: surelabel.resume(run, data=...)"
 
 
 def described(data: Any) -> str | None:

@@ -16,8 +16,9 @@ def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | 
         found = _of_table(config)
         return None if found is None else {name: found[name] for name in ids if name in found}
     root = Path(config.source)
-    files = {name: root / name for name in ids} if folder.accepts(config.source) else {}
-    return files if files and all(file.is_file() for file in files.values()) else None
+    if not folder.accepts(config.source):
+        return None
+    return {name: root / name for name in ids if (root / name).is_file()} or None
 
 
 def _of_table(config: DataConfig) -> dict[str, Path] | None:

@@ -51,6 +51,8 @@ class Parts:
     class_names: tuple[str, ...] | None = None
     """The order of the classes where the source fixes it; None sorts the names."""
     look: Look = field(default_factory=Look)
+    feature_names: tuple[str, ...] | None = None
+    """Of inputs that are not images, where the source names them."""
 
 
 class Source(Protocol):

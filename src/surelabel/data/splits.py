@@ -29,7 +29,7 @@ def divide(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Corpus:
     validation = None
     if config.validation_fraction:
         train, validation = _split(train, config.validation_fraction, "validation_fraction", config)
-    return Corpus(train, class_names, validation, encoded, parts.look)
+    return Corpus(train, class_names, validation, encoded, parts.look, parts.feature_names)
 
 
 def _all_names(rows: Rows) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The one loop: it executes a method's stages and nothing else. It knows no method, model or data set by name."""
 
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -271,7 +272,8 @@ class Engine:
         advice = "--set optimiser.rate=... or --set optimiser.clip=5"
         if not self.setup.run_dir.state_file.exists():
             return f"no state was saved yet; start again with a smaller rate: {advice}"
-        return f"the last saved state is kept; go on with: surelabel resume {self.setup.run_dir.path} {advice}"
+        path = shlex.quote(str(self.setup.run_dir.path))
+        return f"the last saved state is kept; go on with: surelabel resume {path} {advice}"
 
     def _close_epoch(self, stage: Stage) -> None:
         self._check_weights()

@@ -9,7 +9,7 @@ person has decided: training on the rows that it keeps uses no label that only t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from surelabel.errors import RunError
 from surelabel.runs import RunDir
 from surelabel.verdicts import SUSPICIOUS_FROM, Audit
-from surelabel.verdicts.corrections import capped, check_share, losing_classes
+from surelabel.verdicts.corrections import MOST_NAMED, capped, check_share, listed, losing_classes
 
 FINAL = ("keep", "relabel")
 """Actions of a person after which a label is known."""
@@ -65,6 +65,8 @@ class Cleaned:
     quality: np.ndarray
     """(N,) the method's own, in [0, 1]."""
     warnings: tuple[str, ...] = ()
+    losing: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Classes that lose most of their rows to the model: how many, and of how many."""
 
     def __len__(self) -> int:
         return len(self.keep)
@@ -102,8 +104,9 @@ def choose(
     columns = {name: rows[name] for name in ("id", "given", "suggested", "probability", "p_wrong", "split")}
     columns |= {"label": label, "decided_by": by, "decided_at": at, "changed": label != given}
     ordered = {name: columns[name] for name in COLUMNS}
-    warnings = (*_unknown_rows(unknown), *_lost_classes(given, taken, audit.class_names))
-    return Cleaned(audit.class_names, ordered, ~suspected, rows["quality"], warnings)
+    losing = losing_classes(given, taken, audit.class_names)
+    warnings = (*_unknown_rows(unknown), *_lost_classes(losing))
+    return Cleaned(audit.class_names, ordered, ~suspected, rows["quality"], warnings, losing)
 
 
 COLUMNS = (
@@ -156,11 +159,14 @@ def _take_decisions(
     return [name for name in decisions if name not in place]
 
 
-def _lost_classes(given: np.ndarray, taken: np.ndarray, class_names: tuple[str, ...]) -> list[str]:
+def _lost_classes(losing: Mapping[str, tuple[int, int]]) -> list[str]:
+    """A sentence for each class; one for all where they are many."""
+    model, advice = "to suggestions of the model", "look at them first, or limit that with a cap per class"
+    if len(losing) > MOST_NAMED:
+        return [f"{len(losing):,} classes lose most of their rows {model}: {listed(losing)}; {advice}"]
     return [
-        f"the class {name!r} loses {lost} of its {size} rows to suggestions of the model; "
-        "look at them first, or limit that with a cap per class"
-        for name, (lost, size) in losing_classes(given, taken, class_names).items()
+        f"the class {name!r} loses {lost:,} of its {size:,} rows {model}; {advice}"
+        for name, (lost, size) in losing.items()
     ]
 
 

@@ -17,6 +17,7 @@ from surelabel.exporting.image_folder import check_images, write_images
 from surelabel.exporting.tables import write_tables
 from surelabel.runs import TEMPORARY, RunDir
 from surelabel.verdicts import Audit
+from surelabel.whereabouts import config_from_here
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def export(
     `decisions` are those of the review's journal, by id. `images` is link or copy, and `paths` then has the file of each id.
     The source data are only read.
     """
-    folder, rules = Path(out), rules or Rules()
+    folder, rules = _followed(Path(out)), rules or Rules()
     _check_place(folder, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     cleaned = choose(run, audit, decisions, rules, now)
@@ -70,8 +71,13 @@ def export(
     return Exported(folder, cleaned)
 
 
+def _followed(out: Path) -> Path:
+    """The folder that a link leads to: the link stays one."""
+    return out.resolve() if out.is_symlink() else out
+
+
 def _check_place(folder: Path, run: RunDir) -> None:
-    source = Path(run.config().data.source)
+    source = Path(config_from_here(run).data.source)
     if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
         raise ConfigError(f"{folder}: lies in the data {source}, which an export never changes; choose another folder")
     if not os.path.lexists(folder):
@@ -116,4 +122,5 @@ def _facts(run: RunDir, cleaned: Cleaned, rules: Rules, images: str | None, now:
         "images": images,
         "counts": cleaned.counts(),
         "warnings": list(cleaned.warnings),
+        "losing_classes": {name: {"labels": size, "changed": lost} for name, (lost, size) in cleaned.losing.items()},
     }

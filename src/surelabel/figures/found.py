@@ -9,10 +9,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from surelabel import methods
-from surelabel.config import RunConfig, dotted
+from surelabel.config import WHERE_IT_RUNS, RunConfig, dotted
 from surelabel.core.method import options_of
 from surelabel.errors import RunError, SurelabelError
-from surelabel.presets.trial import WHERE_IT_RUNS
 from surelabel.runs import RunDir
 
 if TYPE_CHECKING:

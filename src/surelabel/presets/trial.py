@@ -7,13 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from surelabel.config import RunConfig
-
-WHERE_IT_RUNS = {
-    "data": ("root", "workers", "cache"),
-    "train": ("device", "devices", "threads", "replicate_below"),
-}
-"""What does not make another run of it."""
+from surelabel.config import WHERE_IT_RUNS, RunConfig
 
 
 @dataclass(frozen=True)

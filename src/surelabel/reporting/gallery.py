@@ -24,9 +24,8 @@ def gallery(chapter: Chapter, most: int = MOST_SAMPLES) -> Html:
     if not chosen:
         return element("p", "No label looks wrong.")
     hidden = len({str(name) for name in chapter.columns["given"][chapter.flagged]}) - len(chosen)
-    note = (
-        f"{amount(hidden, 'class').replace('classs', 'classes')} with fewer suspects are not shown." if hidden else None
-    )
+    verb = "is" if hidden == 1 else "are"
+    note = f"{amount(hidden, 'class', 'classes')} with fewer suspects {verb} not shown." if hidden else None
     show = _Show(chapter, [row for rows in chosen.values() for row in rows])
     parts = [_of_class(chapter, name, rows, show) for name, rows in chosen.items()]
     legend = show.explanation()
@@ -47,7 +46,8 @@ def _chosen(chapter: Chapter, most: int) -> dict[str, list[int]]:
 def _of_class(chapter: Chapter, name: str, rows: list[int], show: "_Show") -> Html:
     total = int((chapter.columns["given"][chapter.flagged] == name).sum())
     title = element("h4", "Given label ", element("span", name, class_="given"))
-    note = f"{amount(total, 'suspect')}" + (f", the first {len(rows)} are shown" if total > len(rows) else "")
+    part = "the first is shown" if len(rows) == 1 else f"the first {len(rows)} are shown"
+    note = amount(total, "suspect") + (f", {part}" if total > len(rows) else "")
     cards = [element("li", show.sample(row), _caption(chapter, row)) for row in rows]
     return joined(title, element("p", note, class_="note"), element("ul", *cards, class_="gallery"))
 

@@ -35,7 +35,7 @@ def write_report(
     """
     if not runs:
         raise RunError("a report needs at least one run")
-    names = _names(runs)
+    names = words.distinct([run.path.resolve().name for run in runs], [run.path for run in runs])
     parts = zip(runs, corpora, audits, names, strict=True)
     chapters = [Chapter(run, corpus, audit, at, name) for at, (run, corpus, audit, name) in enumerate(parts, 1)]
     # First, because scores that fit no row are an error.
@@ -46,12 +46,6 @@ def write_report(
     out.parent.mkdir(parents=True, exist_ok=True)
     RunDir(out.parent).write(out.name, lambda path: path.write_text(page, encoding="utf-8"))
     return out
-
-
-def _names(runs: Sequence[RunDir]) -> list[str]:
-    """The folders' names; whole paths where two are called alike."""
-    short = [run.path.resolve().name for run in runs]
-    return short if len(set(short)) == len(short) else [str(run.path) for run in runs]
 
 
 def _page(chapters: Sequence[Chapter], folder: Path | None, others: Sequence[Mapping[str, Comparison]]) -> str:

@@ -75,7 +75,7 @@ class Comparison:
     num_rows: int
     rank_correlation: float
     overlaps: dict[int, float]
-    """Share of the first n suspects that both name, by n."""
+    """Share of the first n suspects that both name, by n; what is to be expected where scores are equal."""
     auroc: tuple[float, float] | None
     """Ours and theirs, where clean labels are known."""
 
@@ -106,8 +106,11 @@ def _aligned(chapter: Chapter, scores: Mapping[str, float]) -> np.ndarray:
 
 
 def _overlap(ours: np.ndarray, theirs: np.ndarray, size: int) -> float:
-    first = [set(np.argsort(values, kind="stable")[:size].tolist()) for values in (ours, theirs)]
-    return len(first[0] & first[1]) / size
+    """The share of our first `size` rows that are among theirs; of equal scores at the end, each with the same probability."""
+    last = np.sort(theirs)[size - 1]
+    before, tied = theirs < last, theirs == last
+    in_theirs = before + tied * (size - before.sum()) / tied.sum()
+    return float(in_theirs[np.argsort(ours)[:size]].mean())
 
 
 def _rank_correlation(ours: np.ndarray, theirs: np.ndarray) -> float:

@@ -21,7 +21,7 @@ def table(
 ) -> Html:
     """A table that scrolls by itself where the page is narrow; the first cell of a row is its heading."""
     rows = [list(row) for row in rows]
-    kinds = ["number" if rows and _is_number(rows[0][at]) else None for at in range(len(header))]
+    kinds = ["number" if any(_is_number(row[at]) for row in rows) else None for at in range(len(header))]
     head = element(
         "tr", *(element("th", name, scope="col", class_=kind) for name, kind in zip(header, kinds, strict=True))
     )
@@ -149,12 +149,12 @@ def other_scores(found: Mapping[str, Comparison]) -> Html:
     """How other tools rank the same labels."""
     sizes = sorted({size for one in found.values() for size in one.overlaps})
     header = ["Scores", "Rows", "Rank correlation", *(f"Both among the first {size:,}" for size in sizes)]
-    header += ["AUROC of surelabel", "AUROC of the scores"] if any(one.auroc for one in found.values()) else []
+    aurocs = ["AUROC of surelabel", "AUROC of the scores"] if any(one.auroc for one in found.values()) else []
     rows = []
     for name, one in found.items():
         overlaps = [percent(one.overlaps[size]) if size in one.overlaps else "-" for size in sizes]
-        rows.append([name, one.num_rows, one.rank_correlation, *overlaps, *(one.auroc or ())])
-    return table("Other scores beside ours", header, rows)
+        rows.append([name, one.num_rows, one.rank_correlation, *overlaps, *(one.auroc or ["-"] * len(aurocs))])
+    return table("Other scores beside ours", [*header, *aurocs], rows)
 
 
 def settings(chapter: Chapter) -> Html:

@@ -9,6 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from surelabel.data.examples import Examples
+from surelabel.data.pictures import picture
 from surelabel.reporting.markup import Html, element
 
 SMALL_SIDE = 64
@@ -28,24 +29,23 @@ def data_uri(kind: str, content: bytes) -> str:
 
 
 def image(pixels: Tensor, text: str) -> Html:
-    """(C, H, W) uint8 as an <img>; one or two channels are grey, of more than three the first three are shown."""
-    array = pixels.numpy()
-    picture = Image.fromarray(array[0] if len(array) < 3 else np.ascontiguousarray(array[:3].transpose(1, 2, 0)))
-    is_small = max(picture.size) <= SMALL_SIDE
-    uri = data_uri("image/png", _png(picture)) if is_small else data_uri("image/jpeg", _jpeg(picture))
+    """(C, H, W) uint8 as an <img>."""
+    drawn = picture(pixels)
+    is_small = max(drawn.size) <= SMALL_SIDE
+    uri = data_uri("image/png", _png(drawn)) if is_small else data_uri("image/jpeg", _jpeg(drawn))
     return element("img", src=uri, alt=text, class_="pixels" if is_small else "photo", loading="lazy", decoding="async")
 
 
-def _png(picture: Image.Image) -> bytes:
+def _png(drawn: Image.Image) -> bytes:
     file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
+    drawn.save(file, "PNG", optimize=True)
     return file.getvalue()
 
 
-def _jpeg(picture: Image.Image) -> bytes:
-    picture.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+def _jpeg(drawn: Image.Image) -> bytes:
+    drawn.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
     file = io.BytesIO()
-    picture.save(file, "JPEG", quality=JPEG_QUALITY, optimize=True)
+    drawn.save(file, "JPEG", quality=JPEG_QUALITY, optimize=True)
     return file.getvalue()
 
 

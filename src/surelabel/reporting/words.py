@@ -1,6 +1,8 @@
 """Numbers and findings in plain words."""
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -14,9 +16,14 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f}\u00a0%"
 
 
-def amount(count: int, noun: str) -> str:
+def amount(count: int, noun: str, plural: str | None = None) -> str:
     """1 label, 2 labels."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def distinct(short: Sequence[str], paths: Sequence[Path]) -> list[str]:
+    """Short names; whole paths where two are called alike."""
+    return list(short) if len(set(short)) == len(short) else [str(path) for path in paths]
 
 
 def rate_text(rate: Rate) -> str:
@@ -94,7 +101,7 @@ def key_figures(chapter: Chapter) -> Iterator[tuple[str, str]]:
 
 def next_steps(chapter: Chapter) -> list[tuple[str, str]]:
     """Commands, and what for."""
-    run = chapter.run.path
+    run = shlex.quote(str(chapter.run.path))
     return [
         (f"surelabel review {run}", "look at the suspects and decide, by keyboard"),
         (f"surelabel export {run}", "write the cleaned labels; the data stay as they are"),

@@ -3,15 +3,14 @@
 import io
 
 import torch
-from PIL import Image
 
 from surelabel.data.examples import Examples
+from surelabel.data.pictures import picture
 
 
 def png(rows: Examples, position: int) -> bytes:
-    """The image at a position; one or two channels are shown as grey, of more than three the first three."""
-    pixels = rows.x[torch.tensor([position])][0].numpy()
-    picture = Image.fromarray(pixels[0]) if len(pixels) < 3 else Image.fromarray(pixels[:3].transpose(1, 2, 0).copy())
+    """The image at a position."""
     file = io.BytesIO()
-    picture.save(file, "PNG", compress_level=1)  # it travels a few centimetres
+    shown = picture(rows.x[torch.tensor([position])][0])
+    shown.save(file, "PNG", compress_level=1)  # it travels a few centimetres
     return file.getvalue()

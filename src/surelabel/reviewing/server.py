@@ -17,7 +17,7 @@ from surelabel.errors import ConfigError, RunError, SurelabelError
 from surelabel.reviewing.assets import Assets
 from surelabel.reviewing.guard import HOST, Access, Guard
 from surelabel.reviewing.journal import FILE_NAME, Journal
-from surelabel.reviewing.review import Review, write_csv
+from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects
 from surelabel.reviewing.values import Values
 from surelabel.runs import RunDir
@@ -57,7 +57,7 @@ def serve(
         ready(access.address)
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
-    if review.journal.decisions():
+    if review.journal.decisions() or (run_dir.path / CSV_NAME).exists():  # which may hold what was taken back since
         write_csv(run_dir, review.journal)
     return review.journal
 
@@ -69,8 +69,7 @@ def make_review(run_dir: RunDir, corpus: Corpus, audit: Audit, key: str, by: str
             f"{run_dir.path}: the data have changed since this run was trained; review a run on today's data"
         )
     suspects = Suspects(audit, corpus, _probability(run_dir, corpus))
-    train, names = corpus.train, run_dir.config().data.feature_columns
-    values = None if train.is_image else Values(train, corpus.num_classes, names)
+    values = None if corpus.train.is_image else Values(corpus.train, corpus.num_classes, corpus.feature_names)
     return Review(run_dir, suspects, Journal(run_dir.path / FILE_NAME, by), values, key)
 
 

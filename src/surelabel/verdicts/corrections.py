@@ -1,6 +1,6 @@
 """Accepting suggestions: which labels change, how many of a class may, and which classes would be lost by it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -8,6 +8,10 @@ from surelabel.errors import ConfigError
 
 MOST = 0.5
 """A class that would lose more than this share of its labels is named."""
+MOST_NAMED = 3
+"""Such classes that get a sentence of their own; more share one."""
+MOST_LISTED = 5
+"""Classes that a sentence names; the rest are counted."""
 
 
 def check_share(name: str, value: float | None) -> None:
@@ -32,3 +36,10 @@ def losing_classes(given: np.ndarray, changes: np.ndarray, class_names: Iterable
     """Classes most of whose labels change, with how many do and how many there are."""
     counts = {str(name): (int((changes & (given == name)).sum()), int((given == name).sum())) for name in class_names}
     return {name: (lost, size) for name, (lost, size) in counts.items() if lost > MOST * size}
+
+
+def listed(losing: Mapping[str, tuple[int, int]]) -> str:
+    """'owl' 3 of 4, 'fox' 5 of 6: the first of many classes, and how many more there are."""
+    named = [f"{name!r} {lost:,} of {size:,}" for name, (lost, size) in losing.items()][:MOST_LISTED]
+    more = len(losing) - len(named)
+    return ", ".join(named) + (f" and {more:,} more" if more else "")

@@ -46,9 +46,10 @@ def _alternatives(columns: dict[str, np.ndarray], soft: np.ndarray) -> np.ndarra
     differs = columns["suggested"] != columns["given"]
     others[rows[differs], columns["suggested"][differs]] += columns["suggested_probability"][differs]
     others[rows, columns["given"]] = 0
-    others[others.sum(1) == 0] = 1  # nothing is known
+    tiny = np.finfo(others.dtype).tiny
+    others[others.sum(1) < tiny] = 1  # nothing is known
     others[rows, columns["given"]] = 0
-    others /= np.maximum(others.sum(1, keepdims=True), np.finfo(others.dtype).tiny)
+    others /= np.maximum(others.sum(1, keepdims=True), tiny)
     return others
 
 

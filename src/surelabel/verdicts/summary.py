@@ -7,6 +7,7 @@ import numpy as np
 
 from surelabel.verdicts.budget import handy_budget
 from surelabel.verdicts.classes import Rate
+from surelabel.verdicts.corrections import MOST_NAMED, listed
 from surelabel.verdicts.curve import MIN_ROWS
 from surelabel.verdicts.evidence import HELD_OUT, TRAINED
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 NUM_PAIRS = 10
 WIDE = 0.2
 """An interval for a rate that is wider than this is pointed out."""
-MOST_NAMED = 3
-"""Classes that get a warning of their own."""
 NARROW = 0.02
 """An interval for a rate that is narrower than this needs a digit after the point."""
 REPEATED = 0.98
@@ -39,6 +38,7 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
             {"given": p.given, "true": p.true, "labels": p.num_labels, "share_of_given": p.share_of_given}
             for p in audit.confused_pairs(NUM_PAIRS)
         ],
+        "losing_classes": {name: {"labels": size, "changed": lost} for name, (lost, size) in audit.losing.items()},
         "budgets": [plan.to_dict() for plan in audit.budgets()],
         "measures": audit.measures() or None,
         "warnings": audit.warnings,
@@ -68,8 +68,8 @@ def warnings(audit: "Audit") -> Iterator[str]:
     share = audit.noise_rate.rate or 0
     if share > 0.5:
         yield (
-            "More than half of the labels look wrong. Perhaps the network has not learned the classes yet: train longer before you "
-            "believe it."
+            "More than half of the labels are probably wrong. Perhaps the network has not learned the classes yet: train longer before "
+            "you believe it."
         )
     repeated = _repeated(audit)
     if repeated > REPEATED and share > 0.05:
@@ -83,10 +83,9 @@ def warnings(audit: "Audit") -> Iterator[str]:
 def _losing(audit: "Audit") -> Iterator[str]:
     """Classes that might be relabelled away; many of them in one sentence."""
     if len(audit.losing) > MOST_NAMED:
-        listed = ", ".join(f"{name!r} {lost:,} of {size:,}" for name, (lost, size) in audit.losing.items())
         yield (
-            f"Accepting all suggestions would change most labels of {len(audit.losing)} classes: {listed}. Look at rare or hard ones "
-            "first, or cap the changes per class."
+            f"Accepting all suggestions would change most labels of {len(audit.losing):,} classes: {listed(audit.losing)}. Look at rare "
+            "or hard ones first, or cap the changes per class."
         )
         return
     for name, (lost, size) in audit.losing.items():

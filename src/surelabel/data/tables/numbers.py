@@ -29,6 +29,15 @@ def features_of(sheet: Sheet, names: tuple[str, ...]) -> np.ndarray:
         return np.concatenate([column.astype(np.float32) for column in columns], axis=1)
 
 
+def feature_names(sheet: Sheet, names: tuple[str, ...]) -> tuple[str, ...]:
+    """(D,) what the features are called: their column, and in a column of lists their place in it."""
+    found: list[str] = []
+    for name in names:
+        width = _lists(sheet, name).shape[1] if _is_list(sheet[name].type) else None
+        found += [name] if width is None else [f"{name}[{place}]" for place in range(width)]
+    return tuple(found)
+
+
 def _numbers(sheet: Sheet, name: str) -> np.ndarray:
     """(N, 1) float64."""
     column = sheet[name]

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from surelabel.data.file_names import refuse_not_utf8
 from surelabel.data.tables.columns import Roles
 from surelabel.data.tables.rows import Part
 from surelabel.data.tables.sheet import Sheet
@@ -24,7 +25,8 @@ def read_parquet(paths: Sequence[Path], where: str, roles_of: Callable[[Sheet], 
     """The rows of all files, with the columns that have a role; rows are counted from 0 in each file."""
     head = _head(paths[0])
     sheet = Sheet(head, where, paths[0].parent, class_names=class_names_in(head.schema))
-    roles = roles_of(sheet)
+    with _faults_named(paths[0]):  # cells are looked at
+        roles = roles_of(sheet)
     tables = [_read(path, roles.used) for path in paths]
     ends = list(accumulate(table.num_rows for table in tables))
     whole = _joined(tables, where)
@@ -63,10 +65,11 @@ def _read(path: Path, columns: list[str]) -> pa.Table:
                 raise DataError(
                     f"{path}: there is no column {column!r}, as other files have; there are {', '.join(there)}"
                 )
-        with pq.ParquetFile(
-            path
-        ) as file:  # read_table would import pyarrow's data sets, which takes longer than reading
-            return file.read(columns)
+        # read_table would import pyarrow's data sets, which takes longer than reading.
+        with pq.ParquetFile(path) as file:
+            table = file.read(columns)
+        table.validate(full=True)  # text must be UTF-8
+        return table
 
 
 def _joined(tables: list[pa.Table], where: str) -> pa.Table:
@@ -80,11 +83,12 @@ def _joined(tables: list[pa.Table], where: str) -> pa.Table:
 
 @contextlib.contextmanager
 def _faults_named(path: Path) -> Iterator[None]:
+    refuse_not_utf8(path)
     try:
         yield
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not readable as a parquet table ({' '.join(str(error).split())})") from None
 
 

@@ -20,7 +20,7 @@ from surelabel.data.rows import Parts, Rows
 from surelabel.data.tables.columns import Roles
 from surelabel.data.tables.images import Complaint, TableImages
 from surelabel.data.tables.labels import class_names_of, names_in
-from surelabel.data.tables.numbers import features_of
+from surelabel.data.tables.numbers import feature_names, features_of
 from surelabel.data.tables.sheet import Sheet
 
 _log = logging.getLogger("surelabel")
@@ -56,7 +56,8 @@ def parts_of(
     found = {name: _rows(one, config, there, True, f"{name}/") for name, one in (tests or {}).items()}
     if not found and len(own_test.sheet):
         found["test"] = _rows(own_test, config, there, is_test=True)
-    return Parts(rows, found, class_names_of(part.sheet, part.roles))
+    names = feature_names(part.sheet, part.roles.features) if part.roles.image is None else None
+    return Parts(rows, found, class_names_of(part.sheet, part.roles), feature_names=names)
 
 
 def inputs_of(part: Part, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
