@@ -40,9 +40,11 @@ WEBVISION = CarSetting(50.0, 0.1, 200)
 def car_setting(scale: Scale, data: str, noise: str) -> CarSetting:
     """The published setting, or what the scale makes of it."""
     published = PUBLISHED[data, noise]
-    if scale.is_published:
-        return published
-    scaled = replace(published, correction_start=scale.start_epoch(published.correction_start), threshold=0.0)
     if scale.initial_gradient is None:
-        return scaled
-    return replace(scaled, penalty_weight=round(scale.initial_gradient * (NUM_CLASSES[data] - 1), 6))
+        return published
+    return replace(
+        published,
+        penalty_weight=round(scale.initial_gradient * (NUM_CLASSES[data] - 1), 6),
+        correction_start=scale.start_epoch(published.correction_start),
+        threshold=0.0,
+    )
