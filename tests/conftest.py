@@ -15,6 +15,28 @@ def cache_of_its_own(tmp_path_factory):
     os.environ["SURELABEL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(scope="session")
+def call():
+    """`call("fit", path)`: the command line, with what it printed and its exit code."""
+    from typer.testing import CliRunner
+
+    from surelabel.cli import app
+
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+
+
+@pytest.fixture(scope="session")
+def done(call):
+    """The same for a command that must succeed: what it printed."""
+
+    def run(*words):
+        result = call(*words)
+        assert result.exit_code == 0, result.stderr
+        return result.stdout
+
+    return run
+
+
 TINY = {
     "model": {"name": "mlp", "options": {"widths": [16], "norm": "none"}},
     "train": {"epochs": 4, "batch_size": 16, "threads": 1, "device": "cpu"},

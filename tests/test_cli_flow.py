@@ -12,24 +12,12 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from surelabel.cli import app
 from surelabel.reviewing.journal import Journal, Wish
 from surelabel.runs import RunDir
 
 pytestmark = pytest.mark.training
 QUICK = ["--threads", "1", "--model", "mlp", "--set", "model.widths=[16]"]
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-
-
-def done(*arguments):
-    result = call(*arguments)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 def rows_of(file):
@@ -38,7 +26,7 @@ def rows_of(file):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory, make_blobs):
+def finished(tmp_path_factory, make_blobs, done):
     """A folder with data.npz and a finished run."""
     folder = tmp_path_factory.mktemp("flow")
     make_blobs(folder / "data.npz", num_samples=240)
@@ -55,7 +43,7 @@ def flow(finished, tmp_path, monkeypatch):
     return tmp_path / "flow"
 
 
-def test_audit_says_how_many_are_wrong_and_what_a_review_finds(flow):
+def test_audit_says_how_many_are_wrong_and_what_a_review_finds(flow, call, done):
     text = done("audit", "run", "--budget", "40")
     assert "labels are wrong:" in text
     assert "Wrong labels by given class" in text
@@ -70,7 +58,7 @@ def test_audit_says_how_many_are_wrong_and_what_a_review_finds(flow):
     assert call("audit", "run", "--min-probability", "2").exit_code == 2
 
 
-def test_report_is_written_where_asked(flow):
+def test_report_is_written_where_asked(flow, call, done):
     assert "report.html" in done("report", "run")
     page = Path("run/report.html").read_text()
     assert "labels look wrong" in page
@@ -84,7 +72,7 @@ def test_report_is_written_where_asked(flow):
     assert Path("new/folder/here.html").is_file()
 
 
-def test_scores_of_files_that_are_called_alike_stand_beside_each_other(flow):
+def test_scores_of_files_that_are_called_alike_stand_beside_each_other(flow, done):
     done("audit", "run")
     files = ("one/s.csv", "two/s.csv")
     for file in files:
@@ -97,7 +85,7 @@ def test_scores_of_files_that_are_called_alike_stand_beside_each_other(flow):
     assert Path("one.html").read_text().count(">s</th>") == 1
 
 
-def test_export_retrain_and_undo(flow):
+def test_export_retrain_and_undo(flow, done):
     done("audit", "run")
     rows = rows_of("run/audit.csv")
     first = rows[0]
@@ -125,7 +113,7 @@ def test_export_retrain_and_undo(flow):
     assert Path("data.npz").read_bytes() == before
 
 
-def test_tensorboard_beside_the_json_lines(flow):
+def test_tensorboard_beside_the_json_lines(flow, call, done):
     pytest.importorskip("tensorboard")
     done("fit", "data.npz", "--epochs", "2", "--out", "logged", "--log", "tensorboard", *QUICK)
     assert len(Path("logged/metrics.jsonl").read_text().splitlines()) == 2
@@ -150,7 +138,7 @@ def test_review_serves_to_those_who_have_the_token_and_ends_by_ctrl_c(flow):
     assert server.returncode in (0, 130)
 
 
-def test_what_was_skipped_is_not_decided(flow, monkeypatch):
+def test_what_was_skipped_is_not_decided(flow, monkeypatch, done):
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
     first, second = RunDir("run").labels()["id"].to_pylist()[:2]
     Journal("run/decisions.jsonl").append([Wish(first, "0", "skip")])
@@ -159,7 +147,7 @@ def test_what_was_skipped_is_not_decided(flow, monkeypatch):
     assert done("review", "run", "--no-open").splitlines()[-1] == "1 label decided: run/decisions.csv"
 
 
-def test_data_are_found_from_another_folder_than_the_run_began_in(flow, make_blobs, monkeypatch, tmp_path):
+def test_data_are_found_from_another_folder_than_the_run_began_in(flow, make_blobs, monkeypatch, tmp_path, call, done):
     done("fit", "data.npz", "--epochs", "1", "--out", "near", *QUICK)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -5,25 +5,13 @@ import shlex
 import numpy as np
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 from surelabel import api
-from surelabel.cli import app
 from surelabel.engine.fit import Interrupted
 from surelabel.runs import RunDir
 
 pytestmark = pytest.mark.training
 QUICK = ["--threads", "1", "--model", "mlp", "--epochs", "1"]
-
-
-def call(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-
-
-def done(*arguments):
-    result = call(*arguments)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 @pytest.fixture
@@ -39,7 +27,7 @@ def began(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_an_export_finds_the_images_and_never_writes_among_them(began, monkeypatch):
+def test_an_export_finds_the_images_and_never_writes_among_them(began, monkeypatch, call, done):
     done("fit", "my data", "--out", "run", *QUICK)
     monkeypatch.chdir(began / "my data")
     refused = call("export", "../run", "--out", "leaked")
@@ -51,7 +39,7 @@ def test_an_export_finds_the_images_and_never_writes_among_them(began, monkeypat
     assert len(list((began / "away" / "clean" / "images").rglob("*.png"))) == 24
 
 
-def test_the_command_to_retrain_works_from_where_it_is_printed(began, monkeypatch):
+def test_the_command_to_retrain_works_from_where_it_is_printed(began, monkeypatch, done):
     done("noise", "my data", "--noise", "symmetric:0.3", "--out", "wrong.csv")
     done("fit", "my data", "--noise", "file:wrong.csv", "--out", "run", *QUICK)
     monkeypatch.chdir(began / "away")
@@ -61,7 +49,7 @@ def test_the_command_to_retrain_works_from_where_it_is_printed(began, monkeypatc
     assert RunDir.open(began / "away" / "again").config().noise is None
 
 
-def test_one_missing_image_is_counted(began):
+def test_one_missing_image_is_counted(began, call, done):
     done("fit", "my data", "--out", "run", *QUICK)
     (began / "my data" / "a" / "0.png").rename(began / "0.png")
     refused = call("export", "run", "--out", "clean", "--images", "copy")
@@ -69,7 +57,7 @@ def test_one_missing_image_is_counted(began):
     assert "there is no file for 1 of 24 rows" in refused.stderr
 
 
-def test_report_finds_the_file_of_labels(began, monkeypatch):
+def test_report_finds_the_file_of_labels(began, monkeypatch, call, done):
     done("noise", "my data", "--noise", "symmetric:0.3", "--out", "wrong.npy")
     done("fit", "my data", "--noise", "file:wrong.npy", "--out", "run", *QUICK)
     monkeypatch.chdir(began / "away")
@@ -78,7 +66,7 @@ def test_report_finds_the_file_of_labels(began, monkeypatch):
     assert "shows no samples" not in result.stderr
 
 
-def test_a_run_goes_on_from_elsewhere(began, monkeypatch):
+def test_a_run_goes_on_from_elsewhere(began, monkeypatch, done):
     settings = {"train.epochs": 3, "train.threads": 1, "model": "mlp"}
     with pytest.raises(Interrupted):
         api.fit("my data", "a run", settings=settings, interrupt=lambda: True)
@@ -87,7 +75,7 @@ def test_a_run_goes_on_from_elsewhere(began, monkeypatch):
     assert RunDir.open(began / "a run").is_done
 
 
-def test_commands_that_are_advised_can_be_pasted(began):
+def test_commands_that_are_advised_can_be_pasted(began, done):
     text = done("fit", "my data", "--out", "a run", *QUICK)
     advised = [line.strip() for line in text.splitlines() if line.strip().startswith("surelabel ")]
     assert [shlex.split(line)[:3] for line in advised] == [
@@ -95,7 +83,7 @@ def test_commands_that_are_advised_can_be_pasted(began):
     ]
 
 
-def test_an_export_through_a_link_leaves_the_link(began):
+def test_an_export_through_a_link_leaves_the_link(began, done):
     done("fit", "my data", "--out", "run", *QUICK)
     (began / "real").mkdir()
     (began / "link").symlink_to("real")
@@ -106,7 +94,7 @@ def test_an_export_through_a_link_leaves_the_link(began):
     assert sorted(path.name for path in began.iterdir()) == ["away", "link", "my data", "real", "run"]
 
 
-def test_data_in_memory_are_not_promised_to_be_there_again(began):
+def test_data_in_memory_are_not_promised_to_be_there_again(began, call, done):
     rng = np.random.default_rng(0)
     data = (rng.normal(size=(30, 4)).astype(np.float32), np.arange(30) % 2)
     api.fit(data, "run", settings={"train.epochs": 1, "train.threads": 1, "model": "mlp"})
