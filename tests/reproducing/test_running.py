@@ -1,5 +1,8 @@
 """Many trials on this machine: what is skipped, resumed, retried, refused and listed. Starting a process is what takes long here."""
 
+import multiprocessing
+from types import SimpleNamespace
+
 import pytest
 
 from surelabel import api
@@ -8,6 +11,7 @@ from surelabel.errors import ConfigError
 from surelabel.presets.trial import Trial
 from surelabel.reproducing import Processes, run_all, standing
 from surelabel.reproducing.attempt import attempt
+from surelabel.reproducing.backend import Job
 from surelabel.reproducing.events import Began
 from surelabel.runs import RunDir
 
@@ -128,3 +132,32 @@ def test_ctrl_c_saves_all_runs_and_the_same_call_goes_on(trial, tmp_path, ctrl_c
 def test_no_workers():
     with pytest.raises(ConfigError, match="workers: got 0"):
         Processes(0)
+
+
+@pytest.mark.parametrize(("visible", "expected"), [(None, ["0", "1", "0"]), ("3,5", ["3", "5", "3"])])
+def test_runs_are_spread_over_the_gpus(visible, expected, trial, tmp_path, monkeypatch):
+    """What a process is told; nobody here has two GPUs to see it obey."""
+    told = []
+
+    def process(target, args):
+        told.append(args[-1])
+        return SimpleNamespace(start=lambda: None)
+
+    context = SimpleNamespace(Pipe=multiprocessing.Pipe, Process=process)
+    monkeypatch.setattr("multiprocessing.get_context", lambda kind: context)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    processes = Processes(3)
+    for seed in range(3):
+        one = trial(seed=seed)
+        processes.start(Job(one.name, one.config, tmp_path))
+    assert told == expected
+    for worker in processes.running:
+        worker.line.close()
+
+
+def test_without_a_choice_of_gpus_nothing_is_said(monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+    assert Processes(2)._freest_gpu() is None

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from multiprocessing import connection, resource_tracker
 from multiprocessing.connection import Connection
@@ -22,12 +23,13 @@ from surelabel.runs import RunDir
 
 GRACE = 120.0
 """Seconds in which a run that was asked to stop must have saved its state."""
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 LEAVING = 30.0
 """Seconds in which a process that has said its last word must be gone."""
 
 
 class Processes:
-    """Up to `workers` runs at a time, which share the cores unless their configurations say otherwise."""
+    """Up to `workers` runs at a time, which share the cores unless their configurations say otherwise, and the GPUs."""
 
     retries = 1
 
@@ -67,7 +69,12 @@ class Processes:
         changes = {"threads": train.threads or self.threads, "devices": 1}
         config = job.config.model_copy(update={"train": train.model_copy(update=changes)})
         with _ctrl_c_kept_back():
-            self.running.append(Worker(job, config))
+            self.running.append(Worker(job, config, self._freest_gpu()))
+
+    def _freest_gpu(self) -> str | None:
+        """Of which the fewest runs make use; None where there is no choice."""
+        gpus, busy = _visible_gpus(), Counter(worker.gpu for worker in self.running)
+        return min(gpus, key=lambda gpu: busy[gpu]) if len(gpus) > 1 else None
 
     def events(self, timeout: float) -> list[Event]:
         """What has happened since; waits up to `timeout` seconds for something to happen."""
@@ -81,12 +88,12 @@ class Processes:
 class Worker:
     """The process of one run, and the line to it."""
 
-    def __init__(self, job: Job, config: RunConfig) -> None:
-        self.job, self.has_ended = job, False
+    def __init__(self, job: Job, config: RunConfig, gpu: str | None = None) -> None:
+        self.job, self.gpu, self.has_ended = job, gpu, False
         job.log.parent.mkdir(parents=True, exist_ok=True)
         context = multiprocessing.get_context("spawn")
         self.line, far_end = context.Pipe()
-        self.process = context.Process(target=_work, args=(far_end, job.name, config, job.path, job.log))
+        self.process = context.Process(target=_work, args=(far_end, job.name, config, job.path, job.log, gpu))
         self.process.start()
         far_end.close()
 
@@ -128,8 +135,10 @@ class Worker:
         self.line.close()
 
 
-def _work(line: Connection, name: str, config: RunConfig, path: Path, log: Path) -> None:
+def _work(line: Connection, name: str, config: RunConfig, path: Path, log: Path, gpu: str | None) -> None:
     """The life of a worker process."""
+    if gpu is not None:
+        os.environ[VISIBLE] = gpu
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # a terminal sends Ctrl-C to all; the parent tells us
     os.environ["OMP_NUM_THREADS"] = str(config.train.threads)  # also for what runs before training
     _write_output_to(log)
@@ -169,6 +178,15 @@ def _ctrl_c_kept_back() -> Iterator[None]:
 def _num_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA calls them."""
+    import torch
+
+    named = os.environ.get(VISIBLE)
+    count = torch.cuda.device_count()
+    return [gpu.strip() for gpu in named.split(",")][:count] if named else [str(number) for number in range(count)]
 
 
 def _in_words(code: int | None) -> str:
