@@ -51,8 +51,12 @@ def test_weights_that_cannot_be_read_are_named(run, content):
     assert "\n" not in str(caught.value)
 
 
-def test_weights_of_another_run_are_refused(run, tiny, tmp_path):
-    other = surelabel.fit(tiny("cross_entropy", train__epochs=1), tmp_path / "other")
+@pytest.mark.parametrize(
+    ("method", "changes"), [("cross_entropy", {}), ("car", {"model__options": {"widths": [9], "norm": "none"}})]
+)
+def test_weights_of_another_run_are_refused(run, tiny, tmp_path, method, changes):
+    """Other parts, and the same parts in other sizes."""
+    other = surelabel.fit(tiny(method, train__epochs=1, **changes), tmp_path / "other")
     run.weights_file.write_bytes(other.weights_file.read_bytes())
     with pytest.raises(RunError, match=r"run/model\.safetensors: the weights do not fit the run's configuration"):
         surelabel.load(run)

@@ -38,10 +38,12 @@ class TrainedModel:
         scale = torch.zeros(scale_shape), torch.ones(scale_shape)
         task = build.task(build.untrained(config), given, len(class_names), shape, config.train.seed, scale)
         self.method = build.method(config, task)
-        missing, unexpected = self.method.load_state_dict(weights, strict=False)
-        wrong = [name for name in missing if not name.endswith(".rows")] + list(unexpected)
+        own = self.method.state_dict()
+        wrong = [name for name in own if name not in weights and not name.endswith(".rows")]
+        wrong += [name for name, value in weights.items() if name not in own or own[name].shape != value.shape]
         if wrong:
             raise RunError(f"the weights do not fit the run's configuration ({wrong[0]})")
+        self.method.load_state_dict(weights, strict=False)
         self._names = tuple(weights)
         self.method.to(self.device).eval()
 
