@@ -13,6 +13,7 @@ ROOT = Path(surelabel.__file__).parent
 ALLOWED = {
     "errors": set(),
     "config": {"errors"},
+    "settings": {"config", "errors"},
     "core": {"config", "core", "errors"},
     "losses": set(),
     "selection": {"core"},
@@ -30,8 +31,18 @@ ALLOWED = {
     "exporting": {"runs", "verdicts", "whereabouts", "errors", "exporting"},
     "reviewing": {"runs", "verdicts", "data", "analysis", "errors", "reviewing"},
     "presets": {"config", "errors", "presets"},
-    "figures": {"analysis", "config", "core.method", "data.examples", "errors", "methods", "runs", "figures"},
-    "reproducing": {"api", "config", "data", "errors", "presets", "progress", "runs", "reproducing"},
+    "figures": {
+        "analysis",
+        "config",
+        "core.method",
+        "data.examples",
+        "errors",
+        "methods",
+        "runs",
+        "settings",
+        "figures",
+    },
+    "reproducing": {"api", "config", "data", "errors", "presets", "progress", "runs", "settings", "reproducing"},
 }
 """Parts of the package, and what they may import; the rest (build, api, cli and what they show) wires everything."""
 

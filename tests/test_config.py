@@ -17,12 +17,10 @@ from surelabel.config import (
     OptimiserConfig,
     Part,
     RunConfig,
-    parsed_assignment,
-    read_config,
-    set_field,
     validated,
 )
 from surelabel.errors import ConfigError
+from surelabel.settings import parsed_assignment, read_config, set_field
 
 # No field has its default.
 FULL: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from surelabel import build, noise
-from surelabel.config import RunConfig, set_field, validated
+from surelabel.config import RunConfig, validated
 from surelabel.data import objects
 from surelabel.data.examples import Corpus
 from surelabel.engine.fit import Interrupted, Progress
@@ -17,6 +17,7 @@ from surelabel.errors import ConfigError, RunError
 from surelabel.processes import is_further_process
 from surelabel.progress import Silent
 from surelabel.runs import RunDir
+from surelabel.settings import set_field
 from surelabel.trained import TrainedModel
 from surelabel.training import train
 from surelabel.verdicts import Audit

@@ -1,12 +1,7 @@
-"""What a run is made of: frozen models with a description per field, and their YAML and JSON round trip."""
+"""What a run is made of: frozen models with a description per field, checked in one place."""
 
-import json
-import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
@@ -326,71 +321,6 @@ WHERE_IT_RUNS = {
     "train": ("device", "devices", "threads", "replicate_below"),
 }
 """Settings of a run, by part, that do not make another experiment of it."""
-
-
-class _YamlLoader(yaml.SafeLoader):
-    """Plain data only, and 1e-3 is a number as in JSON; YAML 1.1 would read it as text."""
-
-
-_YamlLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
-
-
-def _from_yaml(text: str) -> Any:
-    return yaml.load(text, _YamlLoader)
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML or JSON file."""
-    kind, parse = ("JSON", json.loads) if path.suffix == ".json" else ("YAML", _from_yaml)
-    try:
-        content = parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such configuration file") from None
-    except (yaml.YAMLError, ValueError, OSError) as error:
-        raise ConfigError(f"{path}: not readable as {kind}: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: expected a mapping like `train: {{epochs: 100}}`, got {type(content).__name__}")
-    return content
-
-
-def set_field(content: dict[str, Any], name: str, value: Any) -> None:
-    """Put a value at a dotted name in nested mappings; method.X and model.X are their options."""
-    keys = name.strip().split(".")
-    own = {"method": MethodConfig.model_fields, "model": ModelConfig.model_fields}.get(keys[0])
-    if own is not None and len(keys) == 2 and keys[1] not in own:
-        keys.insert(1, "options")
-    place = content
-    for depth, key in enumerate(keys[:-1], 1):
-        inner = {} if place.get(key) is None else place[key]
-        if isinstance(inner, str) and keys[:depth] in (["method"], ["model"]):
-            inner = {"name": inner}
-        if not isinstance(inner, dict):
-            raise ConfigError(f"{'.'.join(keys[:depth])}: expected a mapping of settings, got {inner!r}")
-        place[key] = dict(inner)
-        place = place[key]
-    place[keys[-1]] = value
-
-
-def dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """All fields by dotted name, as `set_field` takes them."""
-    for name, value in content.items():
-        if isinstance(value, Mapping):
-            yield from dotted(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def parsed_assignment(assignment: str) -> tuple[str, Any]:
-    """Name and value of `a.b=value`, with the value read as YAML."""
-    name, sign, text = assignment.partition("=")
-    if not sign or not all(name.strip().split(".")):
-        raise ConfigError(f"--set {assignment}: expected FIELD=VALUE, for example train.epochs=100")
-    try:
-        return name, _from_yaml(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {assignment}: the value is not readable as YAML") from None
 
 
 def validated(content: dict[str, Any]) -> RunConfig:

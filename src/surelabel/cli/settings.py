@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from surelabel.config import RunConfig, parsed_assignment, read_config, set_field, validated
+from surelabel.config import RunConfig, validated
 from surelabel.errors import ConfigError
+from surelabel.settings import parsed_assignment, read_config, set_field
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:

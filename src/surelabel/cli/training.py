@@ -13,7 +13,8 @@ from surelabel.cli.planned import say_plan
 from surelabel.cli.settings import takes_settings
 from surelabel.cli.stopping import saying_how_to_resume
 from surelabel.cli.summary import report
-from surelabel.config import RunConfig, parsed_assignment
+from surelabel.config import RunConfig
+from surelabel.settings import parsed_assignment
 
 Log = Annotated[
     list[str] | None, typer.Option("--log", metavar="NAME", help="tensorboard or wandb, beside RUN/metrics.jsonl.")

@@ -9,10 +9,11 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from surelabel import methods
-from surelabel.config import WHERE_IT_RUNS, RunConfig, dotted
+from surelabel.config import WHERE_IT_RUNS, RunConfig
 from surelabel.core.method import options_of
 from surelabel.errors import RunError, SurelabelError
 from surelabel.runs import RunDir
+from surelabel.settings import dotted
 
 if TYPE_CHECKING:
     from surelabel.data.examples import Corpus

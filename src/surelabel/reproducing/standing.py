@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Literal
 
-from surelabel.config import dotted
 from surelabel.errors import RunError
 from surelabel.presets.trial import Trial
 from surelabel.runs import RunDir
+from surelabel.settings import dotted
 
 SHOWN_FIELDS = 3
 
