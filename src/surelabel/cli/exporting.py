@@ -1,6 +1,7 @@
 """`surelabel export`."""
 
 import shlex
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,7 +81,7 @@ def _retraining(run: "RunDir", export: Path) -> list[str]:
 
     files = ["--labels", str(export / "cleaned.csv"), "--trusted", str(export / "decisions.csv")]
     named = ("data.labels", "data.trusted", "noise.path")
-    settings = [f"{name}={path}" for name, path in moved_paths(run).items() if name not in named]
+    settings = [f"{name}={dumps(path)}" for name, path in moved_paths(run).items() if name not in named]
     # The labels after cleaning hold what noise was added; it must not be added again.
     settings += [] if run.config().noise is None else ["noise=null"]
     changes = [word for setting in settings for word in ("--set", setting)]
