@@ -65,6 +65,9 @@ def test_a_narrow_tau_is_drawn_closer_and_the_text_says_so():
     assert span_of({"a": wide, "b": None}) == (0, 1)
     assert span_of({"a": narrow}) == pytest.approx((0.990, 1.0))
     assert "from 0.99 to 1" in density_text({"a": narrow})
+    narrowest = {"clean labels": np.full(9, 0.99981), "false labels": np.full(9, 0.99955)}
+    assert "mean: clean 0.9998, false 0.9996" in density_figure({"a": narrowest}).axes[0].get_title()
+    assert "9 false labels have a mean tau of 0.9996" in density_text({"a": narrowest})
     assert span_of({"a": {"clean labels": np.ones(9)}}) == pytest.approx((0.9999, 1.0))  # all in one place
     assert span_of({"a": {"clean labels": np.zeros(9)}}) == pytest.approx((0.0, 0.0001))
     assert density_of(np.array([0.1, 0.995]), (0.99, 1.0), 2).heights.tolist() == pytest.approx([100, 100])

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from surelabel.analysis.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, legend
+from surelabel.analysis.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, digits_for, legend
 from surelabel.analysis.panels import leave_empty, missing_text, panels, plain_text
 from surelabel.analysis.training_rows import TrainingRows
 
@@ -74,7 +74,7 @@ def density_figure(runs: Groups) -> Figure:
         if drawn is None:
             leave_empty(one, title)
         else:
-            _draw(one, title, drawn)
+            _draw(one, title, drawn, max(3, digits_for(span)))
             one.set_xlim(span)
     _scale(
         axes[0], max((one.heights.max() for drawn in densities.values() for one in (drawn or {}).values()), default=1)
@@ -93,7 +93,7 @@ def _scale(axes: Sequence[Axes], highest: float) -> None:
     axes[0].set_ylabel("Density (log scale)" if is_log else "Density", fontsize=TEXT)
 
 
-def _draw(axes: Axes, title: str, groups: Mapping[str, Density]) -> None:
+def _draw(axes: Axes, title: str, groups: Mapping[str, Density], num_digits: int) -> None:
     for name, density in groups.items():
         colour, dash = LOOKS[name]
         axes.stairs(density.heights, density.edges, fill=True, color=colour, alpha=0.18)
@@ -103,18 +103,19 @@ def _draw(axes: Axes, title: str, groups: Mapping[str, Density]) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(5))
     axes.grid(color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
-    means = "mean: " + ", ".join(f"{name.split()[0]} {density.mean:.3f}" for name, density in groups.items())
+    means = "mean: " + ", ".join(f"{name.split()[0]} {density.mean:.{num_digits}f}" for name, density in groups.items())
     axes.set_title(f"{title}\n{means}", fontsize=SMALL_TEXT + 0.5)
 
 
 def density_text(runs: Groups) -> str:
     """Number, mean and middle half of each group of each panel."""
+    low, high = span_of(runs)
+    num_digits = max(3, digits_for((low, high)))
     parts = [
-        f"{plain_text(title)}: {'; '.join(_described(name, tau) for name, tau in groups.items())}."
+        f"{plain_text(title)}: {'; '.join(_described(name, tau, num_digits) for name, tau in groups.items())}."
         for title, groups in runs.items()
         if groups is not None
     ]
-    low, high = span_of(runs)
     axis = (
         ""
         if (low, high) == (0, 1)
@@ -125,6 +126,6 @@ def density_text(runs: Groups) -> str:
     )
 
 
-def _described(name: str, tau: np.ndarray) -> str:
-    low, high = np.quantile(tau, (0.25, 0.75))
-    return f"{len(tau):,} {name} have a mean tau of {tau.mean():.3f}, the middle half {low:.3f} to {high:.3f}"
+def _described(name: str, tau: np.ndarray, num_digits: int) -> str:
+    mean, low, high = (f"{value:.{num_digits}f}" for value in (tau.mean(), *np.quantile(tau, (0.25, 0.75))))
+    return f"{len(tau):,} {name} have a mean tau of {mean}, the middle half {low} to {high}"

@@ -1,6 +1,7 @@
 """A figure with its text alternative, in colours that the colour-blind can tell apart, as SVG and PNG, light and dark."""
 
 import io
+import math
 import re
 import warnings
 from collections.abc import Iterator
@@ -121,6 +122,11 @@ def over_epochs(axes: Axes, last_epoch: int) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     axes.grid(color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def digits_for(span: tuple[float, float]) -> int:
+    """As many as tell numbers apart that an axis or colours over this span tell apart, two to four."""
+    return min(max(2, math.ceil(1 - math.log10(span[1] - span[0]))), 4)
 
 
 def legend(figure: Figure, num_columns: int = 1) -> None:

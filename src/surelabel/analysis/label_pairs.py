@@ -1,13 +1,12 @@
 """The paper's heat maps over pairs of labels: mean tau by clean and given label, and corrected against clean labels."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from surelabel.analysis.drawing import TEXT
+from surelabel.analysis.drawing import TEXT, digits_for
 from surelabel.analysis.pairs import (
     MOST_CLASSES,
     MOST_NUMBERED,
@@ -65,11 +64,6 @@ def span_of_means(tables: Mapping[str, Table | None]) -> tuple[float, float]:
     if not len(values) or np.ptp(values) >= LEAST_SPAN or np.ptp(values) == 0:
         return 0.0, 1.0
     return float(values.min()), float(values.max())
-
-
-def digits_for(span: tuple[float, float]) -> int:
-    """As many as tell the means apart that the colours tell apart, two to four."""
-    return min(max(2, math.ceil(1 - math.log10(span[1] - span[0]))), 4)
 
 
 def correction_figure(tables: Mapping[str, Table | None]) -> Figure:
