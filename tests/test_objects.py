@@ -49,7 +49,8 @@ class TestConfiguration:
 
     def test_without_the_object_there_is_no_data(self):
         with pytest.raises(
-            DataError, match=r"<arrays>: this run's data was a Python object; pass it again: surelabel\.res"
+            DataError,
+            match=r"<arrays>: this run's data was a Python object, which only Python can pass again: surelabel\.res",
         ):
             load_corpus(DataConfig(source="<arrays>"))
 
@@ -94,7 +95,7 @@ class TestFit:
 
     def test_it_does_not_go_on_without_it_or_with_another(self, tmp_path):
         self.interrupted(tmp_path / "run")
-        with pytest.raises(DataError, match=r"this run's data was a Python object; pass it again"):
+        with pytest.raises(DataError, match=r"this run's data was a Python object, which only Python can pass again"):
             surelabel.resume(tmp_path / "run")
         with pytest.raises(RunError, match="the data have changed since this run began"):
             surelabel.resume(tmp_path / "run", data=(X + 1, Y))

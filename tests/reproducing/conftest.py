@@ -65,4 +65,6 @@ class CtrlC:
 
 @pytest.fixture
 def ctrl_c():
-    return CtrlC()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup has it ignored
+    yield CtrlC()
+    signal.signal(signal.SIGINT, before)

@@ -151,7 +151,12 @@ main()
 def test_ctrl_c_on_a_terminal_saves_and_says_how_to_go_on(tmp_path):
     command = [sys.executable, "-c", ENDLESS, "reproduce", "endless", "--out", str(tmp_path)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # nohup has it ignored
     )
     try:
         for _ in range(1200):
