@@ -64,11 +64,11 @@ def write_webvision(root: Path, num_classes: int = 5) -> None:
     (folder / "info/synsets.txt").write_text("".join(f"{wnid} thing {n}\n" for n, wnid in enumerate(wnids)))
     train, val = [], []
     for label, wnid in enumerate(wnids):
-        train.append(f"google/q0001/{label}.jpg {label}")
+        train += [f"google/q0001/{label}-{number}.jpg {label}" for number in range(2)]
         val.append(f"val{label:06d}.jpg {label}")
         (root / "ilsvrc12/val" / wnid).mkdir(parents=True)
-        places = (folder / train[-1].split()[0], folder / "val_images_256" / val[-1].split()[0])
-        for place in (*places, root / "ilsvrc12/val" / wnid / "a.JPEG"):
+        places = [folder / line.split()[0] for line in train[-2:]]
+        for place in (*places, folder / "val_images_256" / val[-1].split()[0], root / "ilsvrc12/val" / wnid / "a.JPEG"):
             place.write_bytes(picture(label, 64, "jpeg"))
     (folder / "info/train_filelist_google.txt").write_text("\n".join(train) + "\n")
     (folder / "info/val_filelist.txt").write_text("\n".join(val) + "\n")
