@@ -68,8 +68,13 @@ def test_a_narrow_tau_is_drawn_closer_and_the_text_says_so():
     narrowest = {"clean labels": np.full(9, 0.99981), "false labels": np.full(9, 0.99955)}
     assert "mean: clean 0.9998, false 0.9996" in density_figure({"a": narrowest}).axes[0].get_title()
     assert "9 false labels have a mean tau of 0.9996" in density_text({"a": narrowest})
-    assert span_of({"a": {"clean labels": np.ones(9)}}) == pytest.approx((0.9999, 1.0))  # all in one place
-    assert span_of({"a": {"clean labels": np.zeros(9)}}) == pytest.approx((0.0, 0.0001))
+    figure = density_figure({"a": narrowest})
+    figure.draw_without_rendering()
+    assert figure.axes[0].xaxis.get_offset_text().get_text() == "", (
+        "whole numbers along the axis, nothing to add to them"
+    )
+    assert span_of({"a": {"clean labels": np.ones(9)}}) == pytest.approx((0.999, 1.0))  # all in one place
+    assert span_of({"a": {"clean labels": np.zeros(9)}}) == pytest.approx((0.0, 0.001))
     assert density_of(np.array([0.1, 0.995]), (0.99, 1.0), 2).heights.tolist() == pytest.approx([100, 100])
 
 

@@ -19,6 +19,8 @@ LOG_ABOVE = 20.0
 """Highest density from which on the scale is logarithmic, because tau piles up at one end."""
 LEAST_SPAN = 0.2
 """Of the middle 98 % of tau; where it is less in all panels, only that part of the axis is drawn."""
+LEAST_STEP = 1e-3
+"""The ends of the axis are multiples of it: with closer ones nobody could read the numbers on it."""
 PANEL = (3.6, 3.0)
 
 Groups = Mapping[str, Mapping[str, np.ndarray] | None]
@@ -55,7 +57,7 @@ def span_of(runs: Groups) -> tuple[float, float]:
     low, high = np.quantile(np.concatenate(values), (0.01, 0.99))
     if high - low >= LEAST_SPAN:
         return 0.0, 1.0
-    step = 10.0 ** np.floor(np.log10(max(high - low, 1e-4)))
+    step = 10.0 ** np.floor(np.log10(max(high - low, LEAST_STEP)))
     low, high = max(0.0, np.floor(low / step) * step), min(1.0, np.ceil(high / step) * step)
     if low == high:  # all of tau in one place
         low, high = max(0.0, low - step), min(1.0, high + step)
@@ -100,7 +102,8 @@ def _draw(axes: Axes, title: str, groups: Mapping[str, Density], num_digits: int
         axes.stairs(density.heights, density.edges, color=colour, linestyle=dash, linewidth=1.8, label=name)
         axes.axvline(density.mean, color=colour, linestyle=":", linewidth=1.4)
     axes.set_xlabel("Confidence $\\tau$", fontsize=TEXT)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.ticklabel_format(axis="x", useOffset=False)
     axes.grid(color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     means = "mean: " + ", ".join(f"{name.split()[0]} {density.mean:.{num_digits}f}" for name, density in groups.items())
