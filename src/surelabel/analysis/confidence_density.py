@@ -21,7 +21,7 @@ LEAST_SPAN = 0.2
 """Of the middle 98 % of tau; where it is less in all panels, only that part of the axis is drawn."""
 LEAST_STEP = 1e-3
 """The ends of the axis are multiples of it: with closer ones nobody could read the numbers on it."""
-PANEL = (3.6, 3.0)
+PANEL = (4.2, 3.0)
 
 Groups = Mapping[str, Mapping[str, np.ndarray] | None]
 """Panels by title, with the values of tau of each group of labels; None is not run."""
