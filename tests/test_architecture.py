@@ -23,7 +23,7 @@ ALLOWED = {
     "data": {"core", "config", "errors", "data"},
     "methods": {"core", "config", "errors", "losses", "selection", "mixing", "methods"},
     "runs": {"config", "errors"},
-    "whereabouts": {"config", "runs"},
+    "whereabouts": {"config", "runs", "settings"},
     "engine": {"core", "config", "data", "errors", "losses", "runs", "engine"},
     "verdicts": {"runs", "errors", "verdicts"},
     "analysis": {"runs", "selection", "errors", "analysis"},

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from surelabel.config import RunConfig
+from surelabel.config import RunConfig, validated
 from surelabel.runs import RunDir
+from surelabel.settings import set_field
 
 DATA_PATHS = ("source", "root", "test", "labels", "trusted")
 """Settings of data that may be paths."""
@@ -24,9 +25,7 @@ def moved_paths(run: RunDir) -> dict[str, str]:
 
 def config_from_here(run: RunDir) -> RunConfig:
     """The run's configuration, with paths that lead to its data from the current folder."""
-    config, moved = run.config(), moved_paths(run)
-    changes = {name.removeprefix("data."): path for name, path in moved.items() if name.startswith("data.")}
-    found = config.model_copy(update={"data": config.data.model_copy(update=changes)})
-    if "noise.path" in moved and config.noise is not None:
-        return found.model_copy(update={"noise": config.noise.model_copy(update={"path": moved["noise.path"]})})
-    return found
+    content = run.config().model_dump()
+    for name, path in moved_paths(run).items():
+        set_field(content, name, path)
+    return validated(content)

@@ -138,6 +138,13 @@ class TestTypes:
         corpus = load(write(tmp_path / "t.parquet", table))
         assert corpus.train.x.tolist() == [[1.5, 2, 1, 1], [3, 4, 0, 2]]
 
+    def test_features_of_lists_are_named_by_their_place_and_rows_left_alone_may_lack_them(self, tmp_path):
+        lists = pa.array([[1.0, 2.0], [3.0, 4.0], None])
+        table = pa.table({"f": lists, "label": ["x", "y", "x"], "split": ["train", "train", "validation"]})
+        corpus = load(write(tmp_path / "t.parquet", table))
+        assert corpus.train.x.tolist() == [[1, 2], [3, 4]]
+        assert corpus.feature_names == ("f[0]", "f[1]")
+
     @pytest.mark.parametrize(
         ("column", "message"),
         [

@@ -17,6 +17,7 @@ from surelabel.exporting.image_folder import check_images, write_images
 from surelabel.exporting.tables import write_tables
 from surelabel.runs import TEMPORARY, RunDir
 from surelabel.verdicts import Audit
+from surelabel.verdicts.corrections import losing_counts
 from surelabel.whereabouts import config_from_here
 
 
@@ -122,5 +123,5 @@ def _facts(run: RunDir, cleaned: Cleaned, rules: Rules, images: str | None, now:
         "images": images,
         "counts": cleaned.counts(),
         "warnings": list(cleaned.warnings),
-        "losing_classes": {name: {"labels": size, "changed": lost} for name, (lost, size) in cleaned.losing.items()},
+        "losing_classes": losing_counts(cleaned.losing),
     }

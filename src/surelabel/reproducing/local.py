@@ -23,9 +23,10 @@ from surelabel.runs import RunDir
 
 GRACE = 120.0
 """Seconds in which a run that was asked to stop must have saved its state."""
-VISIBLE = "CUDA_VISIBLE_DEVICES"
 LEAVING = 30.0
 """Seconds in which a process that has said its last word must be gone."""
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+"""Names the GPUs that a process may use."""
 
 
 class Processes:
@@ -68,8 +69,9 @@ class Processes:
         train = job.config.train
         changes = {"threads": train.threads or self.threads, "devices": 1}
         config = job.config.model_copy(update={"train": train.model_copy(update=changes)})
+        gpu = self._freest_gpu()
         with _ctrl_c_kept_back():
-            self.running.append(Worker(job, config, self._freest_gpu()))
+            self.running.append(Worker(job, config, gpu))
 
     def _freest_gpu(self) -> str | None:
         """Of which the fewest runs make use; None where there is no choice."""

@@ -22,8 +22,10 @@ def standing(trial: Trial, path: Path) -> Literal["new", "begun", "done"]:
     # The name leaves out where a run trains and where its data lie: these may be other ones.
     if found.name != trial.name:
         raise RunError(f"{path}: holds a run of another configuration: {_differences(found, trial)}; move it away")
+    if not run.is_done:
+        return "begun"
     run.metrics()  # what tables read: a run is not done if it cannot be read
-    return "done" if run.is_done else "begun"
+    return "done"
 
 
 def _differences(found: Trial, wanted: Trial) -> str:

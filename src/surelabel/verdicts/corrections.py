@@ -38,6 +38,11 @@ def losing_classes(given: np.ndarray, changes: np.ndarray, class_names: Iterable
     return {name: (lost, size) for name, (lost, size) in counts.items() if lost > MOST * size}
 
 
+def losing_counts(losing: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
+    """The same for files that others read."""
+    return {name: {"labels": size, "changed": lost} for name, (lost, size) in losing.items()}
+
+
 def listed(losing: Mapping[str, tuple[int, int]]) -> str:
     """'owl' 3 of 4, 'fox' 5 of 6: the first of many classes, and how many more there are."""
     named = [f"{name!r} {lost:,} of {size:,}" for name, (lost, size) in losing.items()][:MOST_LISTED]

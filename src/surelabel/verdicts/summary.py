@@ -7,7 +7,7 @@ import numpy as np
 
 from surelabel.verdicts.budget import handy_budget
 from surelabel.verdicts.classes import Rate
-from surelabel.verdicts.corrections import MOST_NAMED, listed
+from surelabel.verdicts.corrections import MOST_NAMED, listed, losing_counts
 from surelabel.verdicts.curve import MIN_ROWS
 from surelabel.verdicts.evidence import HELD_OUT, TRAINED
 
@@ -38,7 +38,7 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
             {"given": p.given, "true": p.true, "labels": p.num_labels, "share_of_given": p.share_of_given}
             for p in audit.confused_pairs(NUM_PAIRS)
         ],
-        "losing_classes": {name: {"labels": size, "changed": lost} for name, (lost, size) in audit.losing.items()},
+        "losing_classes": losing_counts(audit.losing),
         "budgets": [plan.to_dict() for plan in audit.budgets()],
         "measures": audit.measures() or None,
         "warnings": audit.warnings,

@@ -33,8 +33,8 @@ def feature_names(sheet: Sheet, names: tuple[str, ...]) -> tuple[str, ...]:
     """(D,) what the features are called: their column, and in a column of lists their place in it."""
     found: list[str] = []
     for name in names:
-        width = _lists(sheet, name).shape[1] if _is_list(sheet[name].type) else None
-        found += [name] if width is None else [f"{name}[{place}]" for place in range(width)]
+        is_list = _is_list(sheet[name].type)
+        found += [f"{name}[{place}]" for place in range(_lengths(sheet[name]).max())] if is_list else [name]
     return tuple(found)
 
 
@@ -54,12 +54,17 @@ def _numbers(sheet: Sheet, name: str) -> np.ndarray:
 def _lists(sheet: Sheet, name: str) -> np.ndarray:
     """(N, D) float64 of lists that must all have D numbers."""
     lists = sheet[name].combine_chunks()
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    lengths = _lengths(lists)
     width = int(lengths.max(initial=0))
     sheet.refuse(lengths != width, lambda row: f"{name} has {lengths[row]} numbers, where others have {width}")
     flat = pc.list_flatten(lists).cast(pa.float64()).to_numpy(zero_copy_only=False).reshape(len(lengths), width)
     sheet.refuse(~np.isfinite(flat).all(1), f"{name} holds values that are missing or not finite")
     return flat
+
+
+def _lengths(lists: Any) -> np.ndarray:
+    """(N,) int; a list that is missing has none."""
+    return np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
 
 
 def _from_text(column: Any) -> np.ndarray:
