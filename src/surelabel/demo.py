@@ -7,6 +7,7 @@ from typing import Any
 from surelabel import api
 from surelabel.engine.fit import Progress
 from surelabel.errors import ConfigError, RunError
+from surelabel.files import replace_stream
 from surelabel.runs import RunDir
 
 EPOCHS = 200
@@ -94,7 +95,7 @@ def draw(runs: Mapping[str, RunDir], path: Path) -> None:
 
     figure = memorisation_figure({SHOWN_NAMES[method]: run.metrics() for method, run in runs.items()})
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    replace_stream(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=150))
 
 
 def memorised_over_epochs(run: RunDir) -> Sequence[float]:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from surelabel.errors import ConfigError, RunError
-from surelabel.runs import RunDir
+from surelabel.files import replace
 from surelabel.trained import TrainedModel
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
@@ -59,7 +59,7 @@ def write_onnx(model: TrainedModel, path: Path) -> float:
         _convert(whole, x.to(model.device), temporary, model.class_names)
         differences.append(_difference(temporary, x, expected))
 
-    RunDir(path.parent).write(path.name, write)
+    replace(path, write)
     return differences[0]
 
 

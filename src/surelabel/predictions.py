@@ -1,6 +1,5 @@
 """What a trained model says of new data, as a table."""
 
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy as np
 from surelabel.api import TrainedModel
 from surelabel.data import read_inputs
 from surelabel.data.examples import refuse_not_finite
+from surelabel.files import replace_csv
 
 FIXED_COLUMNS = ("id", "predicted", "tau")
 """Columns before those of the classes; tau only where the method has one."""
@@ -31,9 +31,7 @@ def class_column(name: str) -> str:
 
 
 def write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
-    """A line per row, numbers with six digits."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(columns)
-        for row in zip(*columns.values(), strict=True):
-            writer.writerow([f"{value:.6g}" if isinstance(value, np.floating) else value for value in row])
+    """Write a line per row, numbers with six digits."""
+    lines = zip(*columns.values(), strict=True)
+    rows = ([f"{value:.6g}" if isinstance(value, np.floating) else value for value in line] for line in lines)
+    replace_csv(path, columns, rows)

@@ -10,24 +10,27 @@
     state.pt         resume state (loads with weights_only)
     model.safetensors, samples.parquet, done    when training has ended
 
-Every file is written whole: to a temporary name, synced, renamed; metrics are appended and synced.
+Every file is written whole: to a temporary name, synced, renamed; metrics are appended and synced. Links are never written through.
 """
 
 import contextlib
 import json
-import os
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from surelabel import files
 from surelabel.config import RunConfig, validated
 from surelabel.errors import RunError
 
 SCHEMA_VERSION = 1
 START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet", "features.safetensors")
 """What is written before data.json, whose presence says that a run has begun."""
-TEMPORARY = ".tmp"
+
+
+RUN_FILES = (*START_FILES, "data.json", "metrics.jsonl", "state.pt", "model.safetensors", "samples.parquet", "done")
+"""What training writes."""
 
 
 class RunDir:
@@ -68,51 +71,36 @@ class RunDir:
         names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
         if self.path.exists() and not self.path.is_dir():
             return False
-        return not self.has_begun and all(name in START_FILES or name.endswith(TEMPORARY) for name in names)
+        return not self.has_begun and all(name in START_FILES or name.endswith(files.TEMPORARY) for name in names)
 
     @property
     def is_done(self) -> bool:
         """Whether training has ended."""
         return (self.path / "done").is_file()
 
+    def own_files(self) -> list[Path]:
+        """List the files that later commands read: what training wrote, and the decisions of people."""
+        return [self.path / name for name in (*RUN_FILES, "decisions.jsonl", "wandb.json")]
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the run for this process; a second one is refused."""
-        import fcntl
-
         self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / "lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RunError(f"{self.path}: another process is training in this run directory") from None
-            for leftover in self.path.glob(f".*{TEMPORARY}"):
-                leftover.unlink(missing_ok=True)  # of a process that was killed while it wrote
+        with files.locked(self.path / "lock", busy=self._refuse_second):
+            files.remove_unfinished(self.path)
             yield
+
+    def _refuse_second(self) -> None:
+        raise RunError(f"{self.path}: another process is training in this run directory")
 
     def write(self, name: str, write: Callable[[Path], Any]) -> None:
         """Let `write` fill a temporary file, then put it in place in one step that a crash cannot halve."""
-        temporary, final = self.path / f".{name}.{os.getpid()}{TEMPORARY}", self.path / name
-        try:
-            write(temporary)
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            temporary.replace(final)
-        finally:
-            temporary.unlink(missing_ok=True)
-        self._sync_folder()
-
-    def _sync_folder(self) -> None:
-        folder = os.open(self.path, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        files.replace(self.path / name, write)
 
     def write_json(self, name: str, content: Any) -> None:
         """A JSON file, whole."""
         text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-        self.write(name, lambda path: path.write_text(text, encoding="utf-8"))
+        files.replace_text(self.path / name, text)
 
     def write_table(self, name: str, columns: dict[str, Any]) -> None:
         """A parquet file, whole; two-dimensional arrays become lists."""
@@ -131,15 +119,11 @@ class RunDir:
 
     def append_metrics(self, row: dict[str, Any]) -> None:
         """One more epoch."""
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        files.append_line(self.path / "metrics.jsonl", json.dumps(row))
 
     def rewrite_metrics(self, rows: list[dict[str, Any]]) -> None:
         """Exactly these epochs: what a resumed run starts from, without lines that its state has not reached."""
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        self.write("metrics.jsonl", lambda path: path.write_text(text, encoding="utf-8"))
+        files.replace_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
     def config(self) -> RunConfig:
         """The configuration."""

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from surelabel.config import RunConfig
 from surelabel.errors import ConfigError
+from surelabel.files import refuse_link
 from surelabel.processes import is_further_process
 from surelabel.runs import RunDir
 
@@ -42,6 +43,7 @@ class TensorBoard:
         """Open the files; what a stopped run logged after its saved state is hidden."""
         from torch.utils.tensorboard import SummaryWriter
 
+        refuse_link(run.path / "tensorboard")
         self.writer = SummaryWriter(str(run.path / "tensorboard"), purge_step=done + 1 if done else None)
         if not done:
             self.writer.add_text("config", f"```\n{config.model_dump_json(indent=2)}\n```")
@@ -67,6 +69,7 @@ class WeightsAndBiases:
         import wandb
 
         file = run.path / "wandb.json"
+        refuse_link(run.path / "wandb")
         known = json.loads(file.read_text(encoding="utf-8"))["id"] if done and file.is_file() else None
         self.run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", "surelabel"),

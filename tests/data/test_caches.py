@@ -172,8 +172,8 @@ class TestProcesses:
     def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_are_not(self, folder):
         folder.mkdir()
         for name in ("dead", "alive"):
-            (folder / f"{name}.npy.tmp").write_text("half")
+            (folder / f".{name}.npy.1234.tmp").write_text("half")
         with (folder / "alive.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             get(Fill())
-            assert [path.name for path in folder.glob("*.tmp")] == ["alive.npy.tmp"]
+            assert [path.name for path in folder.glob("*.tmp")] == [".alive.npy.1234.tmp"]

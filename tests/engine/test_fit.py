@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build
+from surelabel import build, files
 from surelabel.api import Interrupted, fit, resume
 from surelabel.config import OptimiserConfig, validated
 from surelabel.core import EMA, Method, Pass, Stage, Step, View
@@ -484,22 +484,22 @@ def test_crash_while_any_file_is_written_loses_nothing(tiny, tmp_path, monkeypat
     monkeypatch.setattr(engine_module, "SAVE_EVERY", 0.0)
     config = tiny("car", train__epochs=2)
     whole = outcome(fit(config, tmp_path / "whole"))
-    write = RunDir.write
+    replace = files.replace
     for fatal in range(1, 99):
         out, calls = tmp_path / f"run{fatal}", iter(range(1, 99))
 
-        def dying(self, name, action, fatal=fatal, calls=calls):
+        def dying(path, action, fatal=fatal, calls=calls):
             if next(calls) == fatal:
-                (self.path / f".{name}.1.tmp").write_bytes(b"half")  # what SIGKILL leaves behind
+                path.with_name(f".{path.name}.1.tmp").write_bytes(b"half")  # what SIGKILL leaves behind
                 raise KilledError
-            write(self, name, action)
+            replace(path, action)
 
-        monkeypatch.setattr(RunDir, "write", dying)
+        monkeypatch.setattr(files, "replace", dying)
         try:
             fit(config, out)
             break
         except KilledError:
-            monkeypatch.setattr(RunDir, "write", write)
+            monkeypatch.setattr(files, "replace", replace)
         run = resume(out) if RunDir(out).has_begun else fit(config, out)
         assert outcome(run) == whole, f"after a crash in write {fatal}"
         assert not list(out.glob(".*")), "leftovers"

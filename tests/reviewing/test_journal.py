@@ -174,7 +174,7 @@ def test_csv_has_what_training_may_trust(path, tmp_path):
 def test_a_link_is_not_followed(path, tmp_path):
     (tmp_path / "other").write_text("precious\n")
     path.symlink_to(tmp_path / "other")
-    with pytest.raises(OSError):
+    with pytest.raises(RunError, match="is a link to"):
         Journal(path).append([Wish("a", "cat", "keep")])
     assert (tmp_path / "other").read_text() == "precious\n"
 

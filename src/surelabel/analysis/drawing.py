@@ -16,6 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from surelabel.files import replace_bytes, replace_text
+
 WIDTH, HEIGHT = 4.8, 3.3
 """Inches: narrow, so that the text can still be read where a phone shows the figure 360 pixels wide."""
 TEXT, SMALL_TEXT = 11.5, 10.0
@@ -84,10 +86,10 @@ class Drawing:
     def write(self, folder: Path, prefix: str = "") -> list[Path]:
         """NAME.svg and NAME.png in `folder`, which is made."""
         folder.mkdir(parents=True, exist_ok=True)
-        files = [folder / f"{prefix}{self.name}.{kind}" for kind in ("svg", "png")]
-        files[0].write_text(self.svg, encoding="utf-8")
-        files[1].write_bytes(self.png())
-        return files
+        paths = [folder / f"{prefix}{self.name}.{kind}" for kind in ("svg", "png")]
+        replace_text(paths[0], self.svg)
+        replace_bytes(paths[1], self.png())
+        return paths
 
 
 @contextmanager

@@ -6,7 +6,6 @@ name first, so that what has its right name is whole. KEY.lock makes a second pr
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import logging
@@ -16,6 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+from surelabel import files
+from surelabel.errors import RunError
 
 _log = logging.getLogger("surelabel")
 _told: set[str] = set()
@@ -71,7 +73,7 @@ def entry(key: str, make: Make, fits: Callable[[Entry], bool] = lambda found: Tr
         try:
             folder().mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(_locked(key))
-        except OSError as error:
+        except (OSError, RunError) as error:
             _tell_once(error)
             return in_memory(make)
         # Another process may have made it while this one waited.
@@ -104,13 +106,12 @@ def _place(key: str, suffix: str) -> Path:
 @contextlib.contextmanager
 def _locked(key: str) -> Iterator[None]:
     """Nobody else makes this entry meanwhile; the lock ends with the process, however that ends."""
-    with _place(key, "lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            _log.info("waiting for another process that prepares the same data")
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with files.locked(_place(key, "lock"), busy=_tell_wait):
         yield
+
+
+def _tell_wait() -> None:
+    _log.info("waiting for another process that prepares the same data")
 
 
 def in_memory(make: Make) -> Entry:
@@ -126,24 +127,24 @@ def in_memory(make: Make) -> Entry:
 
 
 def _made(key: str, make: Make) -> Entry:
-    _remove_leftovers()
-    temporary, kept = _place(key, "npy.tmp"), list[np.ndarray]()
+    _remove_unfinished()
+    with contextlib.ExitStack() as stack:
+        kept: list[tuple[np.ndarray, Path]] = []
 
-    def allocate(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        kept[:] = [_on_disk(temporary, shape, dtype)]
-        return kept[0]
+        def allocate(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+            # A new file each time: one that is mapped must keep its length.
+            temporary = stack.enter_context(files.new_file(_place(key, "npy")))
+            kept[:] = [(_on_disk(temporary, shape, dtype), temporary)]
+            return kept[0][0]
 
-    try:
         about = make(allocate)
-        return _committed(key, temporary, kept[0], about)
-    finally:
-        temporary.unlink(missing_ok=True)
+        content, temporary = kept[0]
+        return _committed(key, temporary, content, about)
 
 
 def _on_disk(path: Path, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """A file to be filled, or memory where the disk has no room: writing to a map without room would kill the process."""
     try:
-        path.unlink(missing_ok=True)  # not cut short: a file that is mapped must keep its length
         out = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, max(path.stat().st_size, 1))
@@ -159,34 +160,31 @@ def _committed(key: str, temporary: Path, content: np.ndarray, about: dict[str, 
         return Entry(content, about)
     try:
         content.flush()
-        note = _place(key, "json.tmp")
-        note.write_text(json.dumps(about), encoding="utf-8")
-        for path in (note, temporary):
-            _to_disk(path)
-            path.rename(path.with_suffix(""))
+        files.replace_text(_place(key, "json"), json.dumps(about))
+        files.sync(temporary)
+        temporary.replace(_place(key, "npy"))
     except OSError as error:
         _tell_once(error)
         return Entry(content, about)
     return Entry(np.load(_place(key, "npy"), mmap_mode="r", allow_pickle=False), about)
 
 
-def _to_disk(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _remove_leftovers() -> None:
-    """Remove what processes left that died while they wrote; those alive hold the lock."""
-    for leftover in folder().glob("*.tmp"):
-        key = leftover.name.split(".")[0]
-        with contextlib.suppress(OSError), _place(key, "lock").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _remove_unfinished() -> None:
+    """Remove what killed processes left half written; a living one holds the lock of its key."""
+    for leftover in folder().glob(f".*{files.TEMPORARY}"):
+        key = leftover.name.split(".")[1]
+        with contextlib.suppress(OSError, RunError), files.locked(_place(key, "lock"), busy=_leave):
             leftover.unlink(missing_ok=True)
 
 
-def _tell_once(error: OSError) -> None:
+def _leave() -> None:
+    raise BlockingIOError
+
+
+def _tell_once(error: OSError | RunError) -> None:
     """One line for each kind of failure, not for each array."""
-    reason = error.strerror or errno.errorcode.get(error.errno or 0, "unknown error")
+    known = error.strerror or errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else str(error)
+    reason = known or "unknown error"
     if reason not in _told:
         _told.add(reason)
         _log.warning(

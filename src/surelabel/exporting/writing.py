@@ -15,7 +15,8 @@ from surelabel.exporting import manifest
 from surelabel.exporting.choosing import Cleaned, Decided, Rules, choose
 from surelabel.exporting.image_folder import check_images, write_images
 from surelabel.exporting.tables import write_tables
-from surelabel.runs import TEMPORARY, RunDir
+from surelabel.files import new_folder, refuse_link
+from surelabel.runs import RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts.corrections import losing_counts
 from surelabel.whereabouts import config_from_here
@@ -54,26 +55,24 @@ def export(
     `decisions` are those of the review's journal, by id. `images` is link or copy, and `paths` then has the file of each id.
     The source data are only read.
     """
-    folder, rules = _followed(Path(out)), rules or Rules()
+    folder, rules = _followed(Path(out), run), rules or Rules()
     _check_place(folder, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     cleaned = choose(run, audit, decisions, rules, now)
-    files = None if images is None else check_images(cleaned, images, paths)
-    fresh = folder.parent / f".{folder.name}.{os.getpid()}{TEMPORARY}"
-    try:
-        fresh.mkdir(parents=True)
+    originals = None if images is None else check_images(cleaned, images, paths)
+    with new_folder(folder) as fresh:
         write_tables(fresh, cleaned, _probability(run))
-        if images is not None and files is not None:
-            write_images(fresh, cleaned, images, files)
+        if images is not None and originals is not None:
+            write_images(fresh, cleaned, images, originals)
         manifest.write_manifest(fresh, _facts(run, cleaned, rules, images, now))
         _put_in_place(fresh, folder)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
     return Exported(folder, cleaned)
 
 
-def _followed(out: Path) -> Path:
-    """The folder that a link leads to: the link stays one."""
+def _followed(out: Path, run: RunDir) -> Path:
+    """Return the folder a link leads to; a link inside the run may be a stranger's, so it is refused."""
+    if out.parent.resolve() == run.path.resolve():
+        refuse_link(out)
     return out.resolve() if out.is_symlink() else out
 
 

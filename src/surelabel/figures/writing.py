@@ -6,6 +6,7 @@ from pathlib import Path
 from surelabel.analysis.drawing import Drawing
 from surelabel.figures.found import Found
 from surelabel.figures.numbered import NumberedFigure
+from surelabel.files import replace_text
 
 
 def write_figure(figure: NumberedFigure, there: Sequence[Found], folder: Path) -> list[Path]:
@@ -13,7 +14,7 @@ def write_figure(figure: NumberedFigure, there: Sequence[Found], folder: Path) -
     drawing, runs = figure.drawing(there)
     files = drawing.write(folder)
     words = folder / f"{drawing.name}.md"
-    words.write_text(_words(drawing, runs), encoding="utf-8")
+    replace_text(words, _words(drawing, runs))
     return [*files, words]
 
 

@@ -7,15 +7,15 @@ RUN/labels.parquet, data.json, noise.json     what a run was given
 
 import csv
 import json
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from surelabel.errors import ConfigError, DataError
+from surelabel import files
+from surelabel.errors import ConfigError, DataError, SurelabelError
 from surelabel.noise.manifest import Manifest, read_manifest, verify
 
 SUFFIXES = (".npy", ".csv")
@@ -56,13 +56,13 @@ def save(
     path = writable(path)
     verify(labels, manifest, ids=ids)
     if path.suffix == ".npy":
-        _replace(path, lambda file: np.save(file, np.asarray(labels, dtype=np.int64), allow_pickle=False))
+        files.replace_stream(path, lambda file: np.save(file, np.asarray(labels, dtype=np.int64), allow_pickle=False))
     elif ids is None:
         raise ConfigError(f"{path}: a .csv needs the rows' ids; without them write an .npy")
     else:
         lines = _csv_lines(ids, [manifest.class_names[label] for label in labels])
-        _replace(path, lambda file: file.write(lines.encode()))
-    _replace(beside(path), lambda file: file.write((json.dumps(manifest.to_dict(), indent=2) + "\n").encode()))
+        files.replace_text(path, lines)
+    files.replace_text(beside(path), json.dumps(manifest.to_dict(), indent=2) + "\n")
     return path, beside(path)
 
 
@@ -73,7 +73,19 @@ def writable(path: str | Path) -> Path:
         raise ConfigError(f"{path}: not a file that labels can be written to; expected FILE.npy or FILE.csv")
     if not path.parent.is_dir():
         raise ConfigError(f"{path}: there is no folder {path.parent}; expected one that exists")
+    if beside(path).exists():
+        _refuse_other_json(beside(path))
     return path
+
+
+def _refuse_other_json(path: Path) -> None:
+    """Raise if the manifest's place is taken by a file that is not a manifest."""
+    try:
+        read_manifest(path)
+    except SurelabelError:
+        raise ConfigError(
+            f"{path}: the manifest would replace this file, which is not one; choose another name"
+        ) from None
 
 
 def beside(path: Path) -> Path:
@@ -174,14 +186,3 @@ def _csv_lines(ids: Sequence[str] | np.ndarray, labels: list[str]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([("id", "label"), *zip(map(str, ids), labels, strict=True)])
     return text.getvalue()
-
-
-def _replace(path: Path, write: Callable[[Any], Any]) -> None:
-    """Let `write` fill a temporary file, then put it in place, so that nobody reads half of it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            write(file)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

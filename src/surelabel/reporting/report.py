@@ -8,6 +8,7 @@ from pathlib import Path
 
 from surelabel.data.examples import Corpus
 from surelabel.errors import RunError
+from surelabel.files import replace_text
 from surelabel.reporting import figures as drawn
 from surelabel.reporting import tables, words
 from surelabel.reporting.chapter import Chapter
@@ -44,7 +45,7 @@ def write_report(
     ]
     page = _page(chapters, figures, others)
     out.parent.mkdir(parents=True, exist_ok=True)
-    RunDir(out.parent).write(out.name, lambda path: path.write_text(page, encoding="utf-8"))
+    replace_text(out, page)
     return out
 
 

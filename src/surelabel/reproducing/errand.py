@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from surelabel import files
 from surelabel.config import RunConfig
 from surelabel.reproducing.attempt import attempt
 from surelabel.reproducing.events import Ended
@@ -98,9 +99,7 @@ def _fetched(reference: Any, path: Path) -> Path:
 
     if not path.is_file():
         path.parent.mkdir(exist_ok=True)
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        unfinished.write_bytes(ray.get(reference))
-        unfinished.replace(path)  # in one step: another run on this node may want it too
+        files.replace_bytes(path, ray.get(reference))  # in one step: another run on this node may want it too
     return path
 
 
@@ -109,5 +108,5 @@ def token(folder: Path) -> str:
     file = folder / TOKEN_FILE
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(secrets.token_hex(8), encoding="utf-8")
+        files.replace_text(file, secrets.token_hex(8))
     return file.read_text(encoding="utf-8")

@@ -1,12 +1,12 @@
 """Makes the data that a scale needs before its runs start: the first rows of a data set, as images or as features of patches."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from surelabel import files
 from surelabel.config import DataConfig
 from surelabel.data import Corpus, Examples, load_corpus
 from surelabel.errors import DataError, SurelabelError
@@ -101,10 +101,4 @@ def _labels(train: Examples, test: Examples, class_names: tuple[str, ...]) -> di
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    files.replace_stream(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from surelabel.errors import SurelabelError
+from surelabel.files import replace_text
 from surelabel.presets import Measure, Preset, Published, Trial, preset_named, published
 from surelabel.reproducing.chosen_epoch import chosen_value
 from surelabel.reproducing.standing import standing
@@ -51,7 +52,7 @@ def write(table: Table, folder: Path) -> list[Path]:
     paths = []
     for suffix, text in FORMATS.items():
         paths.append(folder / f"{table.preset.name}.{suffix}")
-        paths[-1].write_text(text(table), encoding="utf-8")
+        replace_text(paths[-1], text(table))
     return paths
 
 

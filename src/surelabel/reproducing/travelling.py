@@ -5,6 +5,7 @@ from pathlib import Path
 
 from surelabel.config import RunConfig
 from surelabel.errors import RunError
+from surelabel.files import replace_bytes
 from surelabel.runs import RunDir
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -28,7 +29,7 @@ def unpack(files: dict[str, bytes], path: Path, config: RunConfig) -> None:
     with run.locked():
         run.write_json("config.json", config.model_dump(mode="json"))
         for name, data in [*content.items(), (LAST, files[LAST])]:
-            run.write(name, lambda file, data=data: file.write_bytes(data))  # type: ignore[misc]
+            replace_bytes(path / name, data)
         run.state_file.unlink(missing_ok=True)  # of an earlier attempt that was made here
 
 

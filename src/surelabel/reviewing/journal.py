@@ -7,18 +7,16 @@ have appended, so several servers and tabs share one journal; whoever decides na
 refused if there is a later one. A line that a crash has cut short is no JSON: readers skip it, and the next writer ends it with a newline.
 """
 
-import csv
-import fcntl
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from surelabel import files
 from surelabel.errors import RunError, SurelabelError
 
 FILE_NAME = "decisions.jsonl"
@@ -113,7 +111,7 @@ class Journal:
         """How every row stands that the journal speaks of."""
         with self._mutex:
             if self.path.exists():
-                with self._locked(os.O_RDONLY, fcntl.LOCK_SH) as file:
+                with files.locked(self.path, os.O_RDONLY, shared=True) as file:
                     self._catch_up(file)
             else:
                 self._forget()
@@ -121,7 +119,7 @@ class Journal:
 
     def append(self, wishes: Sequence[Wish]) -> list[Decision]:
         """Write all of these, or nothing: Conflict where a row was decided on since it was seen."""
-        with self._mutex, self._locked(os.O_RDWR | os.O_APPEND | os.O_CREAT, fcntl.LOCK_EX) as file:
+        with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
             self._catch_up(file)
             self._check(wishes)
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -133,21 +131,9 @@ class Journal:
     def to_csv(self, path: str | Path) -> int:
         """Write id, label and decided_at of kept and relabelled rows, as `fit --trusted` reads them; gives their number."""
         held = [decision for decision in self.decisions().values() if decision.action in FINAL]
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(("id", "label", "decided_at"))
-            writer.writerows((decision.id, decision.label, decision.time) for decision in held)
+        rows = [(decision.id, decision.label, decision.time) for decision in held]
+        files.replace_csv(Path(path), ("id", "label", "decided_at"), rows)
         return len(held)
-
-    @contextmanager
-    def _locked(self, flags: int, kind: int) -> Iterator[int]:
-        # A run directory may come from anywhere: a link in it must not lead the writer to another file.
-        file = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-        try:
-            fcntl.flock(file, kind)
-            yield file
-        finally:
-            os.close(file)
 
     def _check(self, wishes: Sequence[Wish]) -> None:
         standings = {wish.id: self._book.get(wish.id, Standing()) for wish in wishes}

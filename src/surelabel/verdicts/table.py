@@ -1,6 +1,5 @@
 """Columns of equal length, as they are wanted elsewhere: rows, csv, arrow, pandas."""
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.errors import ConfigError
+from surelabel.files import replace_csv
 
 
 class Table:
@@ -25,12 +25,9 @@ class Table:
             yield {name: values[row] for name, values in self.columns.items()}
 
     def to_csv(self, path: str | Path) -> None:
-        """The whole table as csv; class names as they are, numbers with six digits."""
-        with Path(path).open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(self.columns)
-            for row in self.head(len(self)):
-                writer.writerow([_cell(value) for value in row.values()])
+        """Write the whole table as csv; class names as they are, numbers with six digits."""
+        rows = ([_cell(value) for value in row.values()] for row in self.head(len(self)))
+        replace_csv(Path(path), self.columns, rows)
 
     @property
     def table(self) -> Any:

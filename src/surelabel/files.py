@@ -1,0 +1,176 @@
+"""Write files whole, lock them, and never follow a link while writing.
+
+A run directory, a cache or an export may come from a stranger. A link in it must not lead a
+writer to one of the user's files, so everything written in such a place goes through this module:
+new files get names that cannot be guessed and are created exclusively; files that are kept open or
+appended to (locks, journals, metrics) are opened without following links.
+"""
+
+import contextlib
+import csv
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from surelabel.errors import ConfigError, RunError
+
+TEMPORARY = ".tmp"
+"""How the names of unfinished files and folders end."""
+
+
+def replace(path: Path, write: Callable[[Path], Any]) -> None:
+    """Let `write` fill a new file beside `path`, then rename it to `path` in one atomic step.
+
+    A link at `path` is replaced itself; the file it leads to is not touched.
+    """
+    with new_file(path) as temporary:
+        write(temporary)
+        sync(temporary)
+        temporary.replace(path)
+    sync(path.parent)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write a text file whole."""
+    replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def replace_stream(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Do the same for writers that need an open file, such as np.save, which adds a suffix to names."""
+
+    def fill(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            write(file)
+
+    replace(path, fill)
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Write a binary file whole."""
+    replace(path, lambda temporary: temporary.write_bytes(content))
+
+
+def replace_csv(path: Path, header: Iterable[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a csv file whole."""
+
+    def fill(temporary: Path) -> None:
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(header)
+            writer.writerows(rows)
+
+    replace(path, fill)
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Create an empty file with a random name beside `path`; remove it at the end unless it was renamed."""
+    temporary = _random_name(path)
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+    try:
+        yield temporary
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """Create an empty folder with a random name beside `path`; remove it at the end unless it was renamed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _random_name(path)
+    temporary.mkdir()
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _random_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
+
+
+def remove_unfinished(folder: Path, pattern: str = f".*{TEMPORARY}") -> None:
+    """Remove what killed processes left half written; the caller holds the lock of the folder."""
+    for leftover in folder.glob(pattern):
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append a line to a text file and wait until it is on disk."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    with _opened(path, flags) as number, os.fdopen(number, "ab", closefd=False) as file:
+        file.write(f"{line}\n".encode())
+        file.flush()
+        os.fsync(number)
+
+
+@contextlib.contextmanager
+def locked(
+    path: Path,
+    flags: int = os.O_RDWR | os.O_CREAT,
+    *,
+    shared: bool = False,
+    busy: Callable[[], None] | None = None,
+) -> Iterator[int]:
+    """Open a file, lock it, and yield its descriptor; the lock ends with the process at the latest.
+
+    If another process holds the lock, `busy` is called before waiting: it may say so, or raise to give up.
+    """
+    import fcntl
+
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    with _opened(path, flags) as number:
+        try:
+            fcntl.flock(number, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if busy is not None:
+                busy()
+            fcntl.flock(number, kind)
+        yield number
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    """Open a regular file; a link or a pipe is refused."""
+    refuse_link(path)
+    # O_NOFOLLOW closes the gap between looking and opening; without O_NONBLOCK a pipe would block.
+    number = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    try:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise RunError(f"{path}: expected a regular file")
+        yield number
+    finally:
+        os.close(number)
+
+
+def refuse_link(path: Path) -> None:
+    """Raise if a file or folder that is about to be written to is a link: it may lead anywhere."""
+    if path.is_symlink():
+        raise RunError(f"{path}: is a link to {path.readlink()}; surelabel does not write through links; remove it")
+
+
+def refuse_overwriting(out: Path, inputs: Iterable[Path], option: str = "--out") -> None:
+    """Raise if `out` exists and is one of the inputs or lies in one, through links and other spellings too."""
+    if not out.exists():
+        return
+    real = out.resolve()
+    for path in inputs:
+        if path.exists() and (out.samefile(path) or (path.is_dir() and real.is_relative_to(path.resolve()))):
+            same = "is the input" if out.samefile(path) else "lies in the input folder"
+            raise ConfigError(f"{option} {out}: {same} {path}, which must not be lost; choose another place")
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

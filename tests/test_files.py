@@ -1,0 +1,116 @@
+"""Files written whole, locks, and links that lead nowhere."""
+
+import os
+
+import pytest
+
+from surelabel import files
+from surelabel.errors import ConfigError, RunError
+
+
+@pytest.fixture
+def victim(tmp_path):
+    """A user's file that nothing may touch."""
+    path = tmp_path / "home" / "precious.txt"
+    path.parent.mkdir()
+    path.write_text("precious")
+    return path
+
+
+class TestReplace:
+    def test_a_link_is_replaced_and_what_it_leads_to_stays(self, tmp_path, victim):
+        (tmp_path / "out.txt").symlink_to(victim)
+        files.replace_text(tmp_path / "out.txt", "new")
+        assert (tmp_path / "out.txt").read_text() == "new"
+        assert not (tmp_path / "out.txt").is_symlink()
+        assert victim.read_text() == "precious"
+
+    def test_temporary_names_differ_each_time_and_are_made_anew(self, tmp_path):
+        seen = []
+        for _ in range(2):
+            files.replace(tmp_path / "a.txt", lambda path: (seen.append(path.name), path.write_text("x")))
+        assert len(set(seen)) == 2
+        assert all(name.startswith(".a.txt.") and name.endswith(files.TEMPORARY) for name in seen)
+
+    def test_a_name_that_is_taken_is_not_opened(self, tmp_path, victim, monkeypatch):
+        monkeypatch.setattr(files.secrets, "token_hex", lambda size: "known")
+        (tmp_path / ".a.txt.known.tmp").symlink_to(victim)
+        with pytest.raises(FileExistsError):
+            files.replace_text(tmp_path / "a.txt", "new")
+        assert victim.read_text() == "precious"
+
+    def test_modes_follow_the_umask(self, tmp_path):
+        before = os.umask(0o027)
+        try:
+            files.replace_text(tmp_path / "a.txt", "x")
+        finally:
+            os.umask(before)
+        assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640
+
+    def test_csv_cells_with_commas_and_line_ends(self, tmp_path):
+        files.replace_csv(tmp_path / "a.csv", ("id", "label"), [("1", 'a,"b"'), ("2", "c\nd")])
+        assert (tmp_path / "a.csv").read_bytes() == b'id,label\r\n1,"a,""b"""\r\n2,"c\nd"\r\n'
+
+
+class TestLinks:
+    @pytest.mark.parametrize("use", [lambda path: files.locked(path).__enter__(), lambda p: files.append_line(p, "x")])
+    @pytest.mark.parametrize("is_there", [True, False])
+    def test_a_link_is_refused(self, tmp_path, victim, use, is_there):
+        target = victim if is_there else victim.with_name("new.txt")
+        (tmp_path / "lock").symlink_to(target)
+        with pytest.raises(RunError, match="is a link to"):
+            use(tmp_path / "lock")
+        assert victim.read_text() == "precious"
+        assert [path.name for path in victim.parent.iterdir()] == ["precious.txt"]
+
+    def test_a_link_laid_between_looking_and_opening_is_not_followed(self, tmp_path, victim, monkeypatch):
+        (tmp_path / "lock").symlink_to(victim)
+        monkeypatch.setattr(files, "refuse_link", lambda path: None)
+        with pytest.raises(OSError, match="Too many levels"):
+            files.append_line(tmp_path / "lock", "x")
+        assert victim.read_text() == "precious"
+
+    def test_a_pipe_is_refused_at_once(self, tmp_path):
+        os.mkfifo(tmp_path / "lock")
+        with pytest.raises(RunError, match="expected a regular file"), files.locked(tmp_path / "lock"):
+            pytest.fail("opened")
+
+    def test_leftovers_are_removed_and_what_links_lead_to_is_not(self, tmp_path, victim):
+        (tmp_path / ".a.1.tmp").symlink_to(victim)
+        (tmp_path / ".b.2.tmp").symlink_to(victim.parent)
+        (tmp_path / ".c.3.tmp").mkdir()
+        (tmp_path / ".c.3.tmp" / "half").write_text("x")
+        (tmp_path / ".d.4.tmp").write_text("x")
+        files.remove_unfinished(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["home"]
+        assert victim.read_text() == "precious"
+
+
+class TestOverwriting:
+    @pytest.fixture
+    def data(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "data.csv").write_text("x,label\n")
+        (tmp_path / "link.csv").symlink_to("data.csv")
+        (tmp_path / "hard.csv").hardlink_to("data.csv")
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "in.csv").write_text("x")
+        (tmp_path / "around").symlink_to("folder")
+        return tmp_path
+
+    @pytest.mark.parametrize("spelling", ["data.csv", "./folder/../data.csv", "link.csv", "hard.csv", "{}/data.csv"])
+    def test_every_way_to_an_input_is_refused(self, data, spelling):
+        out = data.__class__(spelling.format(data))
+        with pytest.raises(ConfigError, match=r"--out .*: is the input data.csv"):
+            files.refuse_overwriting(out, [data.__class__("data.csv")])
+        with pytest.raises(ConfigError, match="is the input"):
+            files.refuse_overwriting(data / "data.csv", [out])
+
+    @pytest.mark.parametrize("spelling", ["folder/in.csv", "around/in.csv"])
+    def test_a_file_of_an_input_folder_is_refused(self, data, spelling):
+        with pytest.raises(ConfigError, match="lies in the input folder"):
+            files.refuse_overwriting(data.__class__(spelling), [data.__class__("folder")])
+
+    def test_anything_else_is_allowed(self, data):
+        for out in ("new.csv", "folder/new.csv", "link.csv"):
+            files.refuse_overwriting(data / out, [data / "folder", data / "missing.csv"])

@@ -1,0 +1,155 @@
+"""A run directory from a stranger, full of links: no command may write through one of them."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from surelabel import api, noise
+from surelabel.data import caches
+from surelabel.engine.fit import Interrupted
+from surelabel.errors import RunError
+from surelabel.reviewing.journal import Journal, Wish
+
+GUESSED = [
+    "audit.csv",
+    "predictions-data.csv",
+    "report.html",
+    "decisions.csv",
+    "config.json",
+    "metrics.jsonl",
+    "state.pt",
+    "samples.parquet",
+    "model.safetensors",
+    "done",
+    "export",
+]
+"""Names whose temporary files used to be called .NAME.PID.tmp."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory, make_blobs):
+    """data.npz, the finished run `done` and the interrupted run `stopped`."""
+    folder = tmp_path_factory.mktemp("hostile")
+    settings = {
+        "data": {"source": str(make_blobs(folder / "data.npz"))},
+        "noise": {"kind": "symmetric", "rate": 0.3},
+        "model": {"name": "mlp", "options": {"widths": [8], "norm": "none"}},
+        "train": {"epochs": 3, "batch_size": 16, "threads": 1, "device": "cpu"},
+    }
+    api.fit(settings, folder / "done")
+    steps = iter(range(1000))
+    with pytest.raises(Interrupted):
+        api.fit(settings, folder / "stopped", interrupt=lambda: next(steps) > 7)
+    return folder
+
+
+@pytest.fixture
+def scene(runs, tmp_path, monkeypatch):
+    """A copy of the runs in the working folder, and a user's file outside it; links are laid by the tests."""
+    shutil.copytree(runs, tmp_path / "scene")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "precious.txt").write_text("precious")
+    monkeypatch.chdir(tmp_path / "scene")
+    return tmp_path / "scene"
+
+
+@pytest.fixture
+def victim(scene):
+    """The user's file; unchanged and alone at the end of each test."""
+    path = scene.parent / "home" / "precious.txt"
+    yield path
+    assert path.read_text() == "precious"
+    assert [each.name for each in path.parent.iterdir()] == ["precious.txt"]
+
+
+def lay_guessed_links(run, victim):
+    for name in GUESSED:
+        (run / f".{name}.{os.getpid()}.tmp").symlink_to(victim)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("audit", "done"),
+        ("predict", "done", "data.npz"),
+        ("report", "done"),
+        ("export", "done"),
+        ("resume", "stopped"),
+    ],
+)
+def test_guessable_temporary_names_are_not_written_through(scene, victim, done, command):
+    lay_guessed_links(scene / command[1], victim)
+    done(*command)
+
+
+def test_the_lock_is_not_opened_through_a_link(scene, victim, call):
+    (scene / "stopped" / "lock").unlink()
+    (scene / "stopped" / "lock").symlink_to(victim)
+    result = call("resume", "stopped")
+    assert result.exit_code == 2
+    assert "stopped/lock: is a link to" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["audit.csv", "report.html", "predictions-data.csv"])
+def test_a_link_in_an_outputs_place_is_replaced_itself(scene, victim, done, name):
+    (scene / "done" / name).symlink_to(victim)
+    command = {"a": ("audit", "done"), "r": ("report", "done"), "p": ("predict", "done", "data.npz")}[name[0]]
+    done(*command)
+    assert not (scene / "done" / name).is_symlink()
+
+
+def test_metrics_are_not_appended_through_a_link(scene, victim, call):
+    (scene / "stopped" / "metrics.jsonl").unlink(missing_ok=True)
+    (scene / "stopped" / "metrics.jsonl").symlink_to(victim)
+    call("resume", "stopped")
+
+
+def test_an_export_does_not_go_where_a_link_in_the_run_leads(scene, victim, call, done):
+    done("export", "done", "--out", "mine")
+    before = (scene / "mine" / "export.json").read_bytes()
+    (scene / "done" / "export").symlink_to(scene / "mine")
+    for out in ([], ["--out", "./done/../done/export"]):
+        result = call("export", "done", *out)
+        assert result.exit_code == 2
+        assert "is a link to" in result.stderr
+    assert (scene / "mine" / "export.json").read_bytes() == before
+
+
+def test_an_export_goes_where_a_link_of_the_user_leads(scene, victim, done):
+    (scene / "place").mkdir()
+    (scene / "link").symlink_to(scene / "place")
+    done("export", "done", "--out", "link")
+    assert (scene / "link").is_symlink()
+    assert (scene / "place" / "cleaned.csv").is_file()
+
+
+def test_decisions_are_not_written_through_a_link(scene, victim):
+    (scene / "done" / "decisions.jsonl").symlink_to(victim)
+    with pytest.raises(RunError, match="is a link to"):
+        Journal(scene / "done" / "decisions.jsonl").append([Wish("0", "0", "keep")])
+
+
+def test_tensorboard_is_not_written_through_a_link(scene, victim, call):
+    pytest.importorskip("tensorboard")
+    (scene / "stopped" / "tensorboard").symlink_to(victim.parent)
+    result = call("resume", "stopped", "--log", "tensorboard")
+    assert result.exit_code == 2
+    assert "tensorboard: is a link to" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["{key}.npy.tmp", "{key}.json.tmp", "{key}.lock", ".{key}.npy.{pid}.tmp"])
+def test_a_shared_cache_is_not_written_through_links(scene, victim, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / name.format(key="k", pid=os.getpid())).symlink_to(victim)
+    found = caches.array("k", (3,), np.float32, lambda out: out.fill(2))
+    assert found.tolist() == [2, 2, 2]
+
+
+def test_noisy_labels_are_not_written_through_a_link(scene, victim):
+    for name in ("noisy.npy", "noisy.json"):
+        (scene / f".{name}.{os.getpid()}.tmp").symlink_to(victim)
+    api.write_noise("data.npz", "noisy.npy", settings={"noise": {"kind": "symmetric", "rate": 0.3}})
+    assert noise.read_manifest(scene / "noisy.json").realised_rate > 0
