@@ -14,6 +14,7 @@ from surelabel.data import objects
 from surelabel.data.examples import Corpus
 from surelabel.engine.fit import Interrupted, Progress
 from surelabel.errors import ConfigError, RunError
+from surelabel.files import refuse_overwriting
 from surelabel.processes import is_further_process
 from surelabel.progress import Silent
 from surelabel.runs import RunDir
@@ -22,7 +23,7 @@ from surelabel.trained import TrainedModel
 from surelabel.training import train
 from surelabel.verdicts import Audit
 from surelabel.verdicts import audit as audit
-from surelabel.whereabouts import config_from_here
+from surelabel.whereabouts import config_from_here, configured_files
 
 CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip")
 """What may be another in the rest of a run."""
@@ -100,6 +101,8 @@ def write_noise(
 ) -> tuple[noise.Manifest, tuple[Path, Path]]:
     """Write the labels that `fit` would train on, and their manifest beside: to `out`, an .npy or a .csv, and its .json."""
     config, file = configured(data, settings), noise.writable(out)
+    for written in (file, noise.beside(file)):
+        refuse_overwriting(written, configured_files(config), "--out")
     if config.noise is None:
         raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
     corpus, manifest = _corpus(config, _object(data))

@@ -35,10 +35,12 @@ def figures(
     from surelabel import api
     from surelabel.figures import FIGURES, figure_named
     from surelabel.figures.found import found_in
+    from surelabel.whereabouts import refuse_losing
 
     chosen = list(FIGURES) if name == EVERY else [figure_named(name)]
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
     there = found_in(places, api.reopened)
+    refuse_losing(out, [one.run for one in there])
     out = out or places[0] / "figures"
     files = {figure.number: _drawn(figure, there, out, name == EVERY) for figure in chosen}
     files = {number: written for number, written in files.items() if written}

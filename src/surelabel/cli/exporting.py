@@ -91,7 +91,10 @@ def _retraining(run: "RunDir", export: Path) -> list[str]:
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:
     from surelabel import api
     from surelabel.onnx_export import write_onnx
+    from surelabel.runs import RunDir
+    from surelabel.whereabouts import refuse_losing
 
+    refuse_losing(file, [RunDir.open(run)], option="--onnx")
     difference = write_onnx(api.load(run, trust=trust), file)
     _say(
         json,

@@ -33,9 +33,12 @@ def report(
     from surelabel.reporting.words import distinct
     from surelabel.runs import RunDir
     from surelabel.verdicts import audit
+    from surelabel.whereabouts import refuse_losing
 
     opened = [RunDir.open(run) for run in runs]
     file, files = not_a_folder(out or runs[0] / "report.html", "FILE.html"), scores or []
+    refuse_losing(out, opened, files)
+    refuse_losing(figures, opened, files, "--figures")
     names = distinct([path.stem for path in files], files)
     others = {name: read_scores(path) for name, path in zip(names, files, strict=True)}
     audits = [audit(run) for run in opened]

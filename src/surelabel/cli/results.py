@@ -23,12 +23,16 @@ def predict(
 ) -> None:
     """Classes, probabilities and confidence (tau) of new data."""
     from surelabel import api
+    from surelabel.config import DataConfig
+    from surelabel.data.input_files import input_files
     from surelabel.predictions import FIXED_COLUMNS, class_column, predictions, write_csv
     from surelabel.runs import RunDir
+    from surelabel.whereabouts import refuse_losing
 
+    refuse_losing(out, [RunDir.open(run)], input_files(DataConfig(source=data)))
     model, file = api.load(run, trust=trust), _file(out, run / f"predictions-{Path(data).resolve().stem}.csv")
     columns = predictions(model, data)
-    RunDir(file.parent).write(file.name, lambda path: write_csv(path, columns))
+    write_csv(file, columns)
     num_rows, classes = len(columns["id"]), [class_column(name) for name in model.class_names]
     head = [{name: values[row] for name, values in columns.items()} for row in range(min(NUM_SHOWN, num_rows))]
     if json:
@@ -71,9 +75,11 @@ def audit(
     """All labels of a finished run, the most suspicious first, and how many of them are wrong. Nothing is trained."""
     from surelabel.runs import RunDir
     from surelabel.verdicts import audit
+    from surelabel.whereabouts import refuse_losing
 
+    refuse_losing(out, [RunDir.open(run)])
     table, file = audit(run, min_probability=min_probability), _file(out, run / "audit.csv")
-    RunDir(file.parent).write(file.name, table.to_csv)
+    table.to_csv(file)
     plans = table.budgets() if budget is None else [table.expected(budget)]
     if json:
         content = {"csv": file, **table.summary(), "budgets": [plan.to_dict() for plan in plans]}

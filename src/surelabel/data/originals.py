@@ -13,7 +13,7 @@ from surelabel.data.tables.rows import row_ids
 def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | None:
     """The file of each id; None where the inputs are no image files."""
     if table_file.accepts(config.source):
-        found = _of_table(config)
+        found = table_images(config)
         return None if found is None else {name: found[name] for name in ids if name in found}
     root = Path(config.source)
     if not folder.accepts(config.source):
@@ -21,7 +21,8 @@ def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | 
     return {name: root / name for name in ids if (root / name).is_file()} or None
 
 
-def _of_table(config: DataConfig) -> dict[str, Path] | None:
+def table_images(config: DataConfig) -> dict[str, Path] | None:
+    """Return the image file of each row of a table, by id; None if its inputs are not image files."""
     part = table_file.opened(config, needs_label=False)
     if part.roles.image is None:
         return None

@@ -6,7 +6,7 @@ import numpy as np
 
 from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError
-from surelabel.noise.files import save, writable
+from surelabel.noise.files import beside, save, writable
 from surelabel.noise.instance import Inputs
 from surelabel.noise.kinds import KINDS, check_options, mode_of
 from surelabel.noise.manifest import Manifest, differences, ids_sha256, outcome, read_manifest, restated, verify
@@ -16,6 +16,7 @@ from surelabel.noise.truth import truth_of
 __all__ = [
     "Inputs",
     "Manifest",
+    "beside",
     "differences",
     "inject",
     "parsed",
