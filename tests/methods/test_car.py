@@ -380,3 +380,11 @@ def test_state_survives_a_restart(make_car, train, make_run):
     run = make_run(X, GIVEN, seen=TestVerdict.SEEN)
     assert torch.equal(after.targets().whole(), before.targets().whole())
     assert torch.equal(after.label_quality(run), before.label_quality(run))
+
+
+def test_the_docstring_names_the_authors_code_and_where_it_differs():
+    from surelabel.methods import car
+
+    assert "no public code" not in car.__doc__
+    for fact in ("MacLLL/NAL", "NeurIPS 2022", "ln 1e-4 = -9.21", "tau > delta", "every 10th epoch"):
+        assert fact in car.__doc__

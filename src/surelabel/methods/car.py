@@ -10,7 +10,17 @@ The functions below are the paper's equations in order; t is the target, p the s
     Eq. 7   L_CAR = L_cace + lambda L_p + beta L_r-cace      car_loss
     Eq. 8   t <- alpha t + (1 - alpha) p                     TargetEstimation.update; Algorithm 1
 
-There is no public code by the authors. Where the text leaves something open, we decided:
+The authors' code is MacLLL/NAL on GitHub (MIT licence), published with their later paper on the
+same equations: Noise Attention Learning (Lu, Bo and He, NeurIPS 2022). We follow the 2021 text.
+Where the code differs from the text:
+
+- A is ln 1e-4 = -9.21 instead of -4. That makes the reverse term 2.3 times as strong; `log_zero` sets A.
+- Targets are clamped to at least 1e-4 in every term, one-hot ones too, and not renormalised; here
+  they stay distributions, and only log t is bounded from below.
+- Rows are updated if tau > delta instead of tau >= delta, and every 10th epoch whatever E_p is.
+- p, tau and q are clamped; here everything is computed in log space.
+
+Where the text leaves something open, we decided:
 
 - Once targets are soft, log t is never taken below A (the paper defines log 0 only): docs/decisions/0002.
 - The target is updated before the loss of the same batch, from the same forward pass, as Algorithm 1 has it.
