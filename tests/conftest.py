@@ -123,3 +123,15 @@ def browser():
         made = started.chromium.launch(executable_path=chromium, headless=True, args=["--no-sandbox"])
         yield made
         made.close()
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """`stored("photos")`: a copy of a run in tests/stored_runs, whose folder is the working folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def copy(name: str) -> Path:
+        shutil.copytree(Path(__file__).parent / "stored_runs" / name, tmp_path / name)
+        return Path(name)
+
+    return copy

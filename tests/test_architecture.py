@@ -26,7 +26,7 @@ ALLOWED = {
     "runs": {"files", "config", "errors"},
     "whereabouts": {"config", "data", "files", "runs", "settings"},
     "engine": {"core", "config", "data", "errors", "losses", "runs", "engine"},
-    "verdicts": {"files", "runs", "errors", "verdicts"},
+    "verdicts": {"config", "files", "runs", "errors", "verdicts"},
     "analysis": {"files", "runs", "selection", "errors", "analysis"},
     "reporting": {"files", "runs", "config", "verdicts", "data", "analysis", "errors", "reporting"},
     "exporting": {"files", "runs", "verdicts", "whereabouts", "errors", "exporting"},

@@ -48,8 +48,11 @@ def who(cleaned):
     return cleaned.columns["decided_by"].tolist()
 
 
-def test_suggestions_are_taken_from_the_threshold_on():
-    cleaned = choose(*made([0.1, 0.9, 0.5, 0.49]), {})
+EVERY = Rules("all")
+
+
+def test_with_all_suggestions_are_taken_from_the_threshold_on():
+    cleaned = choose(*made([0.1, 0.9, 0.5, 0.49]), {}, EVERY)
     assert labels(cleaned) == "abab"
     assert who(cleaned) == ["nobody", "model", "model", "nobody"]
     assert cleaned.keep.tolist() == [True, False, False, True]
@@ -58,7 +61,7 @@ def test_suggestions_are_taken_from_the_threshold_on():
 
 
 def test_another_threshold_needs_no_training():
-    assert labels(choose(*made([0.1, 0.9, 0.5, 0.49]), {}, Rules(min_probability=0.8))) == "abbb"
+    assert labels(choose(*made([0.1, 0.9, 0.5, 0.49]), {}, Rules("all", min_probability=0.8))) == "abbb"
 
 
 def test_a_suspect_whose_suggestion_is_the_given_label_keeps_it_and_is_masked():
@@ -68,7 +71,7 @@ def test_a_suspect_whose_suggestion_is_the_given_label_keeps_it_and_is_masked():
 
 def test_persons_always_win(said):
     decisions = {"0": said("relabel", "b"), "1": said("keep", "a"), "2": said("skip", None)}
-    cleaned = choose(*made([0.0, 1.0, 1.0, 0.0]), decisions)
+    cleaned = choose(*made([0.0, 1.0, 1.0, 0.0]), decisions, EVERY)
     assert labels(cleaned) == "baab"
     assert who(cleaned) == ["person", "person", "model", "nobody"]
     assert cleaned.keep.tolist() == [True, True, False, True]
@@ -78,30 +81,31 @@ def test_persons_always_win(said):
         "changed_by_model": 1,
         "changed_by_person": 1,
         "confirmed_by_person": 1,
-        "kept": 3,
+        "review_first": 0,
+        "kept": 1,
     }
 
 
 def test_labels_that_were_trusted_before_stay():
-    cleaned = choose(*made([1.0, 1.0, 0, 0], verdict=["trusted", "training", "training", "training"]), {})
+    cleaned = choose(*made([1.0, 1.0, 0, 0], verdict=["trusted", "training", "training", "training"]), {}, EVERY)
     assert (labels(cleaned), who(cleaned)[0]) == ("abbb", "person")
 
 
 def test_a_cap_spares_the_least_suspicious():
-    cleaned = choose(*made([0.6, 0.8, 0.7, 0.9], given="aaaa", suggested="bbbb"), {}, Rules(class_cap=0.5))
+    cleaned = choose(*made([0.6, 0.8, 0.7, 0.9], given="aaaa", suggested="bbbb"), {}, Rules("all", class_cap=0.5))
     assert labels(cleaned) == "abab"
     assert not cleaned.keep.any()
 
 
 def test_a_class_that_loses_most_of_its_rows_is_named():
     run, audit = made([0.9, 0.9, 0.1, 0.1])
-    assert "the class 'a' loses 2 of its 2 rows" in choose(run, audit, {}).warnings[0]
-    assert not choose(run, audit, {}, Rules(class_cap=0.5)).warnings
+    assert "the class 'a' loses 2 of its 2 rows" in choose(run, audit, {}, EVERY).warnings[0]
+    assert not choose(run, audit, {}, Rules("all", class_cap=0.5)).warnings
 
 
 def test_of_many_classes_that_lose_most_of_their_rows_the_first_are_named():
     given = "abcdefgh"
-    cleaned = choose(*made([0.9] * 8 + [0.1], given=given + "z", suggested="z" * 9), {})
+    cleaned = choose(*made([0.9] * 8 + [0.1], given=given + "z", suggested="z" * 9), {}, EVERY)
     (text,) = cleaned.warnings
     assert text.startswith("8 classes lose most of their rows to suggestions of the model: 'a' 1 of 1, 'b' 1 of 1, ")
     assert "'e' 1 of 1 and 3 more; look at them first" in text
@@ -120,3 +124,7 @@ def test_faults(said):
         choose(FakeRun(["0", "1", "2", "x"]), audit, {})
     with pytest.raises(ConfigError, match=r"min_probability=1.5: expected a number from 0 to 1"):
         Rules(min_probability=1.5)
+    with pytest.raises(ConfigError, match="accept='some': expected safe or all"):
+        Rules("some")
+    with pytest.raises(ConfigError, match="no split 'test'; there are train"):
+        choose(run, audit, {}, rewrite=["test"])

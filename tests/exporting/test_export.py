@@ -9,7 +9,7 @@ import pytest
 
 from surelabel import api
 from surelabel.errors import ConfigError, DataError, RunError
-from surelabel.exporting import export, undo
+from surelabel.exporting import Rules, export, undo
 from surelabel.exporting.image_folder import safe_name
 
 
@@ -28,7 +28,7 @@ class TestTables:
         ids = run.labels()["id"].to_pylist()
         decisions = {ids[0]: said("relabel", "2"), ids[1]: said("keep", "1"), ids[2]: said("skip", None)}
         folder = tmp_path_factory.mktemp("tables") / "new" / "out"
-        export(run, verdict, decisions, folder)
+        export(run, verdict, decisions, folder, rules=Rules("all"))
         return folder
 
     def test_rows_are_those_of_the_run_with_where_each_label_comes_from(self, out, run):
@@ -85,7 +85,10 @@ class TestTables:
     def test_the_manifest_says_how(self, out, run):
         content = json.loads((out / "export.json").read_text())
         assert content["fingerprint"] == run.data()["fingerprint"]
-        assert content["rules"] == {"min_probability": 0.5, "class_cap": None}
+        assert content["rules"] == {"accept": "all", "min_probability": 0.5, "class_cap": None}
+        assert content["rewrite"] == []
+        counts = dict(content["counts"])
+        assert counts.pop("rows") == sum(counts.values()) == 75
         assert set(content["files"]) == {path.name for path in out.iterdir()} - {"export.json"}
 
     def test_retraining_on_it(self, out, run, tmp_path):

@@ -12,18 +12,37 @@ from surelabel.cli.application import Json, Run, Trust, app
 from surelabel.errors import ConfigError
 
 if TYPE_CHECKING:
+    from surelabel.exporting import Exported, Rules
     from surelabel.runs import RunDir
+    from surelabel.verdicts import Audit
 
 
 @app.command()
 def export(
     run: Run,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="New folder. Default: RUN/export")] = None,
+    accept: Annotated[
+        str,
+        typer.Option(
+            metavar="safe|all",
+            help="Suggestions to accept: those that are likely right, if the audit can tell; or all of them.",
+        ),
+    ] = "safe",
     min_probability: Annotated[
-        float, typer.Option(metavar="P", min=0, max=1, help="Take suggestions from this P(wrong) on.")
+        float, typer.Option(metavar="P", min=0, max=1, help="P(wrong) from which a label looks wrong.")
     ] = 0.5,
     class_cap: Annotated[
-        float | None, typer.Option(metavar="S", min=0, max=1, help="Largest share of a class to relabel.")
+        float | None,
+        typer.Option(
+            metavar="S",
+            min=0,
+            max=1,
+            help="Largest share of a class that the model may relabel. Default: 0.5; 1 with --accept all",
+        ),
+    ] = None,
+    rewrite: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPLIT", help="Let the model relabel this held-out split too, e.g. validation."),
     ] = None,
     images: Annotated[str | None, typer.Option(metavar="link|copy", help="The images too, in class folders.")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Remove what an export wrote.")] = False,
@@ -45,15 +64,15 @@ def export(
     elif onnx is not None:
         _write_onnx(run, onnx, trust, json)
     else:
-        _write(run, folder, min_probability, class_cap, images, json)
+        from surelabel.exporting import Rules
+
+        _write(run, folder, Rules(accept, min_probability, class_cap), rewrite or [], images, json)
 
 
-def _write(
-    run: Path, folder: Path, min_probability: float, class_cap: float | None, images: str | None, json: bool
-) -> None:
+def _write(run: Path, folder: Path, rules: "Rules", rewrite: list[str], images: str | None, json: bool) -> None:
     from surelabel.data.objects import is_object
     from surelabel.data.originals import original_files
-    from surelabel.exporting import Rules, export
+    from surelabel.exporting import export
     from surelabel.reviewing.journal import FILE_NAME, Journal
     from surelabel.runs import RunDir
     from surelabel.verdicts import audit
@@ -65,14 +84,38 @@ def _write(
     table = audit(run_dir)
     decisions = Journal(run / FILE_NAME).decisions()
     paths = original_files(config_from_here(run_dir).data, map(str, table.columns["id"])) if images else None
-    rules = Rules(min_probability, class_cap)
-    written = export(run_dir, table, decisions, folder, rules=rules, images=images, paths=paths)
+    written = export(run_dir, table, decisions, folder, rules=rules, rewrite=rewrite, images=images, paths=paths)
     for text in written.warnings:
         screen.tell(f"note: {text}")
-    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in written.counts.items())
-    _say(json, {"export": written.folder, **written.counts}, f"{written.folder}: {counts}")
-    if not json and not is_object(run_dir.config().data.source):
+    if json:
+        before, after = written.cleaned.expected_right or (None, None)
+        more = {"expected_right_before": before, "expected_right_after": after, "doubt": written.cleaned.doubt}
+        screen.say_json({"export": written.folder, **written.counts, **more})
+        return
+    _say_counts(run, table, written)
+    if not is_object(run_dir.config().data.source):
         screen.say(f"Retrain: {shlex.join(_retraining(run_dir, folder))}")
+
+
+def _say_counts(run: Path, table: "Audit", written: "Exported") -> None:
+    """Say what became of the rows, how many labels are expected to be right, and what a person should look at."""
+    counts, cleaned = written.counts, written.cleaned
+    parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if name != "rows")
+    screen.say(f"{written.folder}: {counts['rows']:,} rows: {parts}")
+    if cleaned.expected_right is not None:
+        before, after = cleaned.expected_right
+        screen.say(f"Labels expected to be right: {before:,.0f} before, {after:,.0f} after, of {len(table):,}")
+    else:
+        screen.say("Labels expected to be right: not known, before or after")
+    if cleaned.doubt is not None:
+        screen.say_prose(f"No suggestion was accepted: {cleaned.doubt}.")
+    if counts["review_first"]:
+        place = shlex.quote(str(run))
+        count = counts["review_first"]
+        verb = "looks wrong and keeps its label" if count == 1 else "look wrong and keep their labels"
+        screen.say(f"Review first: {count:,} label{'s'[: count != 1]} {verb}")
+        screen.say(f"  surelabel review {place}                  look at them and decide")
+        screen.say(f"  surelabel export {place} --accept all     accept every suggestion unseen")
 
 
 def _retraining(run: "RunDir", export: Path) -> list[str]:

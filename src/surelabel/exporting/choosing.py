@@ -1,26 +1,30 @@
-"""Which label each row has after cleaning, and who decided that.
+"""Choose the label each row has after cleaning, and record who decided it.
 
-A person's decision always wins: one of the review's journal (keep, relabel), else a label that was trusted when the run began. Skipping a
-row decides nothing. Of the rest, the model's suggestion is taken where it is another label and P(wrong) is at least `min_probability`, the
-most suspicious first and, with `class_cap`, for at most that share of the rows that were given a class.
+A person's decision always wins: one from the review's journal (keep, relabel), else a label that was
+trusted when the run began. Skipping a row decides nothing. Of the rest, the model's suggestion is
+accepted by the rules of `verdicts/corrections.py`. Suspects whose suggestion is not accepted keep
+their label and are to be reviewed first. Rows of a held-out split change only if that split is named.
 
-keep_mask belongs to the labels after cleaning. It is False where the given label is suspected (P(wrong) at least `min_probability`) and no
-person has decided: training on the rows that it keeps uses no label that only the model has changed.
+keep_mask belongs to the labels after cleaning. It is False where the given label looks wrong (P(wrong)
+at least `min_probability`) and no person has decided: training on the rows that it keeps uses no label
+that only the model has changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 
-from surelabel.errors import RunError
+from surelabel.errors import ConfigError, RunError
 from surelabel.runs import RunDir
-from surelabel.verdicts import SUSPICIOUS_FROM, Audit
-from surelabel.verdicts.corrections import MOST_NAMED, capped, check_share, listed, losing_classes
+from surelabel.verdicts import Audit
+from surelabel.verdicts.corrections import MOST_NAMED, Rules, accept, listed, losing_classes
 
 FINAL = ("keep", "relabel")
 """Actions of a person after which a label is known."""
+TRAINING_SPLIT = "train"
+"""The split that the model may rewrite without being asked."""
 
 
 class Decided(Protocol):
@@ -40,20 +44,6 @@ class Decided(Protocol):
 
 
 @dataclass(frozen=True)
-class Rules:
-    """When the model may change a label."""
-
-    min_probability: float = SUSPICIOUS_FROM
-    """Lowest P(wrong) at which a suggestion is taken."""
-    class_cap: float | None = None
-    """Largest share of the rows given a class that the model may take away from it; None is no limit."""
-
-    def __post_init__(self) -> None:
-        for name in ("min_probability", "class_cap"):
-            check_share(name, getattr(self, name))
-
-
-@dataclass(frozen=True)
 class Cleaned:
     """All rows of a run in the order of its labels.parquet: training rows, then held-out ones."""
 
@@ -67,6 +57,10 @@ class Cleaned:
     warnings: tuple[str, ...] = ()
     losing: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Classes that lose most of their rows to the model: how many, and of how many."""
+    doubt: str | None = None
+    """Why no suggestion was accepted, where the audit as a whole cannot be believed."""
+    expected_right: tuple[float, float] | None = None
+    """How many labels are expected to be right before and after; None where the audit cannot tell."""
 
     def __len__(self) -> int:
         return len(self.keep)
@@ -77,36 +71,70 @@ class Cleaned:
         return np.array([place[name] for name in self.columns[column].tolist()], dtype=np.int64)
 
     def counts(self) -> dict[str, int]:
-        """For a summary."""
+        """Count the rows, and divide them: the other counts add up to `rows`."""
         by, changed = self.columns["decided_by"], self.columns["changed"]
         return {
             "rows": len(self),
-            "changed_by_model": int((changed & (by == "model")).sum()),
+            "changed_by_model": int((by == "model").sum()),
             "changed_by_person": int((changed & (by == "person")).sum()),
             "confirmed_by_person": int((~changed & (by == "person")).sum()),
-            "kept": int(self.keep.sum()),
+            "review_first": int((~self.keep & (by == "nobody")).sum()),
+            "kept": int((self.keep & (by == "nobody")).sum()),
         }
 
 
 def choose(
-    run: RunDir, audit: Audit, decisions: Mapping[str, Decided], rules: Rules | None = None, now: str = ""
+    run: RunDir,
+    audit: Audit,
+    decisions: Mapping[str, Decided],
+    rules: Rules | None = None,
+    now: str = "",
+    rewrite: Collection[str] = (),
 ) -> Cleaned:
-    """The labels after cleaning; `now` is the time at which the model's suggestions are taken."""
+    """Choose the labels after cleaning.
+
+    `now` is the time at which the model's suggestions are accepted. `rewrite` names held-out splits
+    whose labels the model may change too.
+    """
     rules = rules or Rules()
-    rows = _in_order(run, audit)
+    order = _order(run, audit)
+    rows = _in_order(audit, order)
     given, suggested, p_wrong = rows["given"], rows["suggested"], rows["p_wrong"]
+    open_splits = _open_splits(rows["split"], rewrite)
     label, by, at = given.copy(), np.full(len(given), "nobody", dtype=object), np.full(len(given), "", dtype=object)
     by[rows["verdict"] == "trusted"] = "person"
     unknown = _take_decisions(rows["id"], decisions, audit.class_names, (label, by, at))
-    suspected = (p_wrong >= rules.min_probability) & (by == "nobody")
-    taken = capped(suspected & (suggested != given), given, p_wrong, rules.class_cap)
+    undecided = by == "nobody"
+    suspected = (p_wrong >= rules.min_probability) & undecided
+    may_change = np.empty(len(given), dtype=bool)
+    may_change[order] = undecided & np.isin(rows["split"].astype(str), open_splits)
+    accepted = accept(audit, rules, may_change)
+    taken = accepted.rows[order]
     label[taken], by[taken], at[taken] = suggested[taken], "model", now
     columns = {name: rows[name] for name in ("id", "given", "suggested", "probability", "p_wrong", "split")}
     columns |= {"label": label, "decided_by": by, "decided_at": at, "changed": label != given}
     ordered = {name: columns[name] for name in COLUMNS}
     losing = losing_classes(given, taken, audit.class_names)
     warnings = (*_unknown_rows(unknown), *_lost_classes(losing))
-    return Cleaned(audit.class_names, ordered, ~suspected, rows["quality"], warnings, losing)
+    expected = _expected_right(columns, audit.p_suggested[order]) if audit.can_tell else None
+    return Cleaned(audit.class_names, ordered, ~suspected, rows["quality"], warnings, losing, accepted.doubt, expected)
+
+
+def _open_splits(split: np.ndarray, rewrite: Collection[str]) -> list[str]:
+    """List the splits whose labels the model may change."""
+    there = sorted(set(map(str, split)))
+    for name in rewrite:
+        if name not in there:
+            raise ConfigError(f"rewrite: this run has no split {name!r}; there are {', '.join(there)}")
+    return [TRAINING_SPLIT, *rewrite]
+
+
+def _expected_right(columns: Mapping[str, np.ndarray], p_suggested: np.ndarray) -> tuple[float, float]:
+    """Add up how likely labels are right, before and after; what a person decided is right."""
+    by, changed = columns["decided_by"], columns["changed"]
+    is_given_right = np.where(by == "person", ~changed, 1 - columns["p_wrong"]).astype(np.float64)
+    is_label_right = np.select([by == "person", by == "model"], [np.ones(len(by)), p_suggested], is_given_right)
+    return float(is_given_right.sum()), float(is_label_right.sum())
 
 
 COLUMNS = (
@@ -124,13 +152,17 @@ COLUMNS = (
 """Of the cleaned table, in this order."""
 
 
-def _in_order(run: RunDir, audit: Audit) -> dict[str, np.ndarray]:
-    """What the audit says, in the order of the run's own rows."""
+def _order(run: RunDir, audit: Audit) -> np.ndarray:
+    """Find the place in the audit of each of the run's rows."""
     ids = run.labels()["id"].to_pylist()
     place = {str(name): row for row, name in enumerate(audit.columns["id"].tolist())}
     if len(place) != len(ids) or any(name not in place for name in ids):
         raise RunError(f"{run.path}: the audit is not one of this run, or an id stands for several rows")
-    order = np.array([place[name] for name in ids], dtype=np.int64)
+    return np.array([place[name] for name in ids], dtype=np.int64)
+
+
+def _in_order(audit: Audit, order: np.ndarray) -> dict[str, np.ndarray]:
+    """Return what the audit says, in the order of the run's own rows."""
     names = ("id", "given", "suggested", "split", "verdict", "quality")
     rows = {name: np.asarray(audit.columns[name])[order] for name in names}
     for name in ("id", "given", "suggested", "split", "verdict"):

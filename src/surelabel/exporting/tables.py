@@ -16,12 +16,14 @@ cleaned.csv, cleaned.parquet  id, label (after cleaning), given (before), sugges
                               (model, person or nobody), decided_at, split, changed
 decisions.csv                 id, label, decided_at of the rows that persons have decided on
 labels.npy, given_labels.npy  class numbers after and before cleaning; class_names.json has the names in the order of the numbers
+                              The model changes a label only if its suggestion is likely right (surelabel export --help); other labels
+                              that look wrong (p_wrong of 0.5 or more) stay as given: review them first.
 keep_mask.npy                 False where the label is suspected to be wrong and no person has decided on it; goes with labels.npy
 label_issues.csv              cleanlab's columns: is_label_issue, label_quality, given_label, predicted_label
 pred_probs.npy                (N, K) probabilities of the trained network. It was trained on these rows: they are not out of sample.
 hf_labels.parquet             id, label and given as class labels of Hugging Face datasets
 images/CLASS/NAME             the image folder, where it was asked for; surelabel itself trains on copies, not on links
-export.json                   thresholds, counts, time, and a hash of every file; taking the export back needs it
+export.json                   rules, counts, expected number of right labels, time, and a hash of every file; taking the export back needs it
 
 Train on the result:
     surelabel fit DATA --labels cleaned.csv --trusted decisions.csv

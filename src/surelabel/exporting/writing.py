@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,24 +47,26 @@ def export(
     out: str | Path,
     *,
     rules: Rules | None = None,
+    rewrite: Collection[str] = (),
     images: str | None = None,
     paths: Mapping[str, Path] | None = None,
 ) -> Exported:
     """Write the cleaned data of a finished run to the new folder `out`; an export that is there and unchanged is replaced.
 
-    `decisions` are those of the review's journal, by id. `images` is link or copy, and `paths` then has the file of each id.
-    The source data are only read.
+    `decisions` are those of the review's journal, by id. `rules` say which suggestions of the model are accepted, and `rewrite`
+    names held-out splits whose labels it may change too. `images` is link or copy, and `paths` then has the file of each id. The
+    source data are only read.
     """
     folder, rules = _followed(Path(out), run), rules or Rules()
     _check_place(folder, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    cleaned = choose(run, audit, decisions, rules, now)
+    cleaned = choose(run, audit, decisions, rules, now, rewrite)
     originals = None if images is None else check_images(cleaned, images, paths)
     with new_folder(folder) as fresh:
         write_tables(fresh, cleaned, _probability(run))
         if images is not None and originals is not None:
             write_images(fresh, cleaned, images, originals)
-        manifest.write_manifest(fresh, _facts(run, cleaned, rules, images, now))
+        manifest.write_manifest(fresh, _facts(run, cleaned, rules, rewrite, images, now))
         _put_in_place(fresh, folder)
     return Exported(folder, cleaned)
 
@@ -111,16 +113,22 @@ def _probability(run: RunDir) -> np.ndarray:
     return rows.flatten().to_numpy().reshape(len(rows), -1).astype(np.float32)
 
 
-def _facts(run: RunDir, cleaned: Cleaned, rules: Rules, images: str | None, now: str) -> dict[str, object]:
+def _facts(
+    run: RunDir, cleaned: Cleaned, rules: Rules, rewrite: Collection[str], images: str | None, now: str
+) -> dict[str, object]:
     return {
         "surelabel": surelabel.__version__,
         "time": now,
         "run": str(run.path.resolve()),
         "fingerprint": run.data()["fingerprint"],
         "method": run.config().method.name,
-        "rules": asdict(rules),
+        "rules": {**asdict(rules), "class_cap": rules.cap},
         "images": images,
+        "rewrite": list(rewrite),
         "counts": cleaned.counts(),
+        "expected_right": cleaned.expected_right
+        and dict(zip(("before", "after"), cleaned.expected_right, strict=True)),
+        "doubt": cleaned.doubt,
         "warnings": list(cleaned.warnings),
         "losing_classes": losing_counts(cleaned.losing),
     }

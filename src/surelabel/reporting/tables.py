@@ -120,7 +120,9 @@ def final_figures(chapter: Chapter) -> dict[str, Any]:
         "Epochs": last.get("epoch"),
         "Labels": len(chapter.audit),
         "Labels that look wrong": f"{chapter.num_flagged:,} ({percent(chapter.num_flagged / max(1, len(chapter.audit)))})",
-        "Labels that are probably wrong": rate_text(chapter.audit.noise_rate),
+        "Labels that are probably wrong": rate_text(chapter.audit.noise_rate)
+        if chapter.audit.can_tell
+        else "not known",
         "Test accuracy, last epoch": percent(test[-1]) if test else None,
         "False labels memorised, last epoch": percent(kept[-1]) if kept else None,
         "AUROC of finding wrong labels": measured.get("quality_auroc"),

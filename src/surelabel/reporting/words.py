@@ -91,7 +91,7 @@ def key_figures(chapter: Chapter) -> Iterator[tuple[str, str]]:
     """The few numbers that most readers came for."""
     yield "labels", f"{len(chapter.audit):,}"
     yield "look wrong", f"{chapter.num_flagged:,}"
-    yield "probably wrong in all", rate_text(chapter.audit.noise_rate)
+    yield "probably wrong in all", rate_text(chapter.audit.noise_rate) if chapter.audit.can_tell else "not known"
     test = accuracy_on_test(chapter.metrics)[1]
     if test:
         yield "test accuracy, last epoch", percent(test[-1])

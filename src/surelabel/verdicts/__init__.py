@@ -13,6 +13,7 @@ from surelabel.verdicts import classes, corrections, evidence, measures, summary
 from surelabel.verdicts.budget import Expected
 from surelabel.verdicts.calibration import Calibration
 from surelabel.verdicts.classes import Pair, Rate
+from surelabel.verdicts.corrections import Rules
 from surelabel.verdicts.table import Table
 
 COLUMNS = (
@@ -39,6 +40,8 @@ SUSPICIOUS_FROM = 0.5
 """P(wrong) from which a label looks wrong."""
 CONFIDENCE = 0.95
 """Of intervals."""
+TOO_WIDE = 0.4
+"""If the interval for the rate of wrong labels is wider than this, the audit cannot tell what the rate is."""
 
 
 class Audit(Table):
@@ -52,6 +55,7 @@ class Audit(Table):
         calibration: Calibration | None = None,
         joint_counts: np.ndarray | None = None,
         position: np.ndarray | None = None,
+        p_suggested: np.ndarray | None = None,
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
@@ -62,6 +66,17 @@ class Audit(Table):
         """(K, K) expected number of labels by true class (row) and given class (column)."""
         self.position = np.arange(len(self)) if position is None else position
         """Where each row of the table stands in the data."""
+
+        self._p_suggested = p_suggested
+
+    @cached_property
+    def p_suggested(self) -> np.ndarray:
+        """(N,) the probability that the suggestion is right; 0 where it is the given label."""
+        if self._p_suggested is not None:
+            return self._p_suggested
+        # Without a run behind the table: P(wrong) times the suggestion's own probability, a lower bound.
+        probability = np.asarray(self.columns["suggested_probability"], dtype=np.float64)
+        return np.where(self.columns["suggested"] != self.columns["given"], self.p_wrong * probability, 0.0)
 
     def _sizes(self) -> np.ndarray:
         return np.array([(self.columns["given"] == name).sum() for name in self.class_names], dtype=np.float64)
@@ -80,6 +95,12 @@ class Audit(Table):
     def is_calibrated(self) -> bool:
         """Whether right and wrong labels came apart in training; otherwise P(wrong) is near 1 - quality."""
         return self.calibration.is_separated
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the estimated rate of wrong labels means something: it is calibrated, and its interval is not too wide."""
+        low, high = self.noise_rate.interval or (0.0, 1.0)
+        return self.is_calibrated and high - low <= TOO_WIDE
 
     @property
     def is_suspicious(self) -> np.ndarray:
@@ -125,27 +146,26 @@ class Audit(Table):
         rows = slice(self.expected(budget).budget) if budget is not None else self.p_wrong >= limit
         return Table({name: values[rows] for name, values in self.columns.items()})
 
-    def corrected(self, min_probability: float | None = None, class_cap: float | None = None) -> np.ndarray:
-        """(N,) class names in the order of the data, with suggestions accepted where P(wrong) is this or more.
+    def corrected(
+        self, min_probability: float | None = None, class_cap: float | None = None, accept: str = corrections.SAFE
+    ) -> np.ndarray:
+        """Return (N,) class names in the order of the data, with suggestions accepted as `export` does.
 
-        `class_cap` is the largest share of the labels of any given class that may change; the likeliest wrong ones do.
+        accept="safe" takes suggestions that are more likely right than wrong, and none where the audit cannot tell;
+        accept="all" takes every one whose P(wrong) is at least `min_probability`. `class_cap` is the largest
+        share of the labels of any given class that may change; the likeliest wrong ones do.
         """
+        limit = self.min_probability if min_probability is None else min_probability
+        changes = corrections.accept(self, Rules(accept, limit, class_cap)).rows
         labels = np.empty(len(self), dtype=np.array(self.class_names).dtype)
-        changes = self._changes(self.min_probability if min_probability is None else min_probability, class_cap)
         labels[self.position] = np.where(changes, self.columns["suggested"], self.columns["given"])
         return labels
-
-    def _changes(self, min_probability: float, class_cap: float | None = None) -> np.ndarray:
-        corrections.check_share("min_probability", min_probability)
-        corrections.check_share("class_cap", class_cap)
-        given, suggested = self.columns["given"], self.columns["suggested"]
-        wanted = (self.p_wrong >= min_probability) & (suggested != given)
-        return corrections.capped(wanted, given, self.p_wrong, class_cap)
 
     @cached_property
     def losing(self) -> dict[str, tuple[int, int]]:
         """Classes that would lose most of their labels if all suggestions were accepted: how many, and of how many."""
-        return corrections.losing_classes(self.columns["given"], self._changes(self.min_probability), self.class_names)
+        everything = corrections.accept(self, Rules(corrections.ALL, self.min_probability)).rows
+        return corrections.losing_classes(self.columns["given"], everything, self.class_names)
 
     @cached_property
     def warnings(self) -> list[str]:
@@ -195,6 +215,7 @@ def audit(
         calibration=calibration.ordered(order),
         joint_counts=joint,
         position=order,
+        p_suggested=(calibration.p_wrong * found.suggestion_share)[order],
         min_probability=min_probability,
         confidence=confidence,
     )

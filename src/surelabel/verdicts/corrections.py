@@ -1,17 +1,116 @@
-"""Accepting suggestions: which labels change, how many of a class may, and which classes would be lost by it."""
+"""Accept suggestions of the model: which labels may change without harm, and which classes would be lost.
+
+`safe`, the default, accepts a suggestion only if it is more likely right than wrong, and only if the
+audit can be believed on this run; docs/decisions/0009 has the reasons. `all` accepts every suggestion
+for a label that looks wrong.
+"""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from surelabel.errors import ConfigError
 
+if TYPE_CHECKING:
+    from surelabel.verdicts import Audit
+
+SAFE, ALL = "safe", "all"
+LIKELY = 0.5
+"""A suggestion is safe if it is right with at least this probability."""
+CLASS_CAP = 0.5
+"""The largest share of the labels of a class that may change, unless another one is asked for."""
 MOST = 0.5
 """A class that would lose more than this share of its labels is named."""
 MOST_NAMED = 3
 """Such classes that get a sentence of their own; more share one."""
 MOST_LISTED = 5
 """Classes that a sentence names; the rest are counted."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When the model may change a label."""
+
+    accept: str = SAFE
+    """safe: suggestions that are likely right, if the audit can be believed; all: every one."""
+    min_probability: float = 0.5
+    """Lowest P(wrong) at which a label looks wrong."""
+    class_cap: float | None = None
+    """Largest share of the labels of a class that the model may change; None is half for safe, no limit for all."""
+
+    def __post_init__(self) -> None:
+        if self.accept not in (SAFE, ALL):
+            raise ConfigError(f"accept={self.accept!r}: expected {SAFE} or {ALL}")
+        for name in ("min_probability", "class_cap"):
+            check_share(name, getattr(self, name))
+
+    @property
+    def cap(self) -> float | None:
+        """The cap that holds."""
+        return CLASS_CAP if self.class_cap is None and self.accept == SAFE else self.class_cap
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """Suggestions that are accepted, in the order of the audit's table."""
+
+    rows: np.ndarray
+    """(N,) bool."""
+    doubt: str | None = None
+    """Why none is, where the audit as a whole cannot be believed."""
+
+
+def accept(audit: "Audit", rules: Rules, may_change: np.ndarray | None = None) -> Accepted:
+    """Choose the suggestions to accept among the rows that `may_change` (default: all)."""
+    given, suggested = audit.columns["given"], audit.columns["suggested"]
+    wanted = (audit.p_wrong >= rules.min_probability) & (suggested != given)
+    if may_change is not None:
+        wanted &= may_change
+    if rules.accept == ALL:
+        return Accepted(capped(wanted, given, audit.p_wrong, rules.cap))
+    likely = wanted & (audit.p_suggested >= LIKELY)
+    doubt = _doubt(audit, wanted, likely)
+    if doubt is not None:
+        return Accepted(np.zeros(len(audit), dtype=bool), doubt)
+    known = likely & ~np.isin(given, _unlearned(given, suggested, likely, rules.cap))
+    return Accepted(capped(known, given, audit.p_wrong, rules.cap))
+
+
+def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None:
+    """Say why the audit cannot be believed as a whole, if so."""
+    if not wanted.any():
+        return None
+    low, high = audit.noise_rate.interval or (0.0, 1.0)
+    if not audit.is_calibrated:
+        return "training did not tell right labels from wrong ones"
+    if not audit.can_tell:
+        return f"the audit cannot tell how many labels are wrong: between {100 * low:.0f} and {100 * high:.0f} %"
+    if audit.p_suggested[wanted].mean() < LIKELY:
+        # The best of many weak guesses are lucky guesses: they must not be accepted either.
+        return "for most labels that look wrong, the network does not know a likely right one"
+    rows = np.flatnonzero(likely)
+    fewest_wrong, _ = audit.calibration.interval(rows, audit.confidence)
+    fewest_fixed = fewest_wrong * float((audit.p_suggested[rows] / audit.p_wrong[rows]).mean()) if len(rows) else 0
+    if fewest_fixed <= len(rows) - fewest_wrong:
+        return (
+            f"of {len(rows):,} likely suggestions as few as {fewest_wrong:,.0f} may be for wrong labels, "
+            "so accepting them could do more harm than good"
+        )
+    return None
+
+
+def _unlearned(given: np.ndarray, suggested: np.ndarray, taken: np.ndarray, cap: float | None) -> list[str]:
+    """List classes that would shrink to less than the cap leaves: the network hardly knows them."""
+    if cap is None:
+        return []
+    sizes = {name: int((given == name).sum()) for name in set(given[taken].tolist())}
+    after = {
+        name: size - int((taken & (given == name)).sum()) + int((taken & (suggested == name)).sum())
+        for name, size in sizes.items()
+    }
+    return [name for name, size in sizes.items() if after[name] < (1 - cap) * size]
 
 
 def check_share(name: str, value: float | None) -> None:

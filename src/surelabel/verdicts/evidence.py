@@ -22,6 +22,11 @@ class Evidence:
     class_names: tuple[str, ...]
     alternatives: np.ndarray
 
+    @property
+    def suggestion_share(self) -> np.ndarray:
+        """(N,) how likely the suggestion is right if the given label is wrong; 0 where it is the given label."""
+        return self.alternatives[np.arange(len(self.alternatives)), self.columns["suggested"]].astype(np.float64)
+
 
 def read(run: RunDir) -> Evidence:
     """The evidence of a finished run."""

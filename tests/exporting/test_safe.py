@@ -1,0 +1,185 @@
+"""What export accepts at its defaults, on runs whose true labels are known: never more harm than good."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import surelabel
+from surelabel.reviewing.journal import Journal, Wish
+from surelabel.runs import RunDir
+
+
+def exported(run):
+    with (run / "export" / "cleaned.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def shares_right(run):
+    """The share of right labels before and after the export of a stored run."""
+    labels = RunDir(run).labels()
+    names = np.array(RunDir(run).data()["class_names"])
+    clean, given = names[labels["clean"].to_numpy()], names[labels["given"].to_numpy()]
+    after = np.array([row["label"] for row in exported(run)])
+    return (given == clean).mean(), (after == clean).mean()
+
+
+def replace_columns(run, table, **columns):
+    file = run / f"{table}.parquet"
+    content = pq.read_table(file)
+    for name, values in columns.items():
+        place = content.column_names.index(name)
+        content = content.set_column(place, name, pa.array(values, content.schema.field(name).type))
+    pq.write_table(content, file)
+
+
+class TestWeakNetwork:
+    def test_nothing_is_changed_and_the_reason_is_named(self, stored, done):
+        run = stored("photos")
+        text = done("export", run)
+        before, after = shares_right(run)
+        assert after == before == pytest.approx(0.813)
+        assert {row["decided_by"] for row in exported(run)} == {"nobody"}
+        assert "between 9 and 74 %" in text
+        assert "179 review first" in text
+        assert "surelabel review photos" in text
+
+    def test_what_was_accepted_before_is_an_option_and_does_harm_here(self, stored, done):
+        run = stored("photos")
+        found = json.loads(done("export", run, "--accept", "all", "--json"))
+        before, after = shares_right(run)
+        assert found["changed_by_model"] > 100
+        assert after < before
+
+    def test_python_is_as_careful(self, stored):
+        audit = surelabel.audit(stored("photos"))
+        given = np.empty(len(audit), dtype=object)
+        given[audit.position] = audit.columns["given"]
+        assert (audit.corrected() == given).all()
+        assert (audit.corrected(accept="all") != given).any()
+
+
+class TestStrongNetwork:
+    def test_digits_are_corrected_as_before(self, stored, done):
+        run = stored("digits")
+        found = json.loads(done("export", run, "--json"))
+        before, safe = shares_right(run)
+        done("export", run, "--accept", "all")
+        _, everything = shares_right(run)
+        assert (before, safe) == (pytest.approx(0.8, abs=0.001), pytest.approx(0.992, abs=0.002))
+        assert safe >= everything
+        assert found["changed_by_model"] > 340
+        assert found["doubt"] is None
+
+    def test_counts_add_up_to_the_rows(self, stored, done):
+        run = stored("digits")
+        rows = exported(run) if done("export", run) else []
+        suspects = [row for row in rows if row["decided_by"] == "nobody" and float(row["p_wrong"]) >= 0.5]
+        Journal(run / "decisions.jsonl").append(
+            [Wish(suspects[0]["id"], suspects[0]["given"], "keep"), Wish("0", rows[0]["given"], "relabel", "9")]
+        )
+        found = json.loads(done("export", run, "--json"))
+        parts = ("changed_by_model", "changed_by_person", "confirmed_by_person", "review_first", "kept")
+        assert sum(found[name] for name in parts) == found["rows"] == len(rows)
+        assert (found["changed_by_person"], found["confirmed_by_person"]) == (1, 1)
+        assert found["review_first"] == len(suspects) - 1
+        text = done("export", run)
+        assert all(f"{found[name]:,} {name.replace('_', ' ')}" in text for name in parts)
+
+    def test_expected_right_labels_are_near_the_truth(self, stored, done):
+        run = stored("digits")
+        found = json.loads(done("export", run, "--json"))
+        before, after = (share * found["rows"] for share in shares_right(run))
+        assert found["expected_right_before"] == pytest.approx(before, rel=0.05)
+        assert found["expected_right_after"] == pytest.approx(after, rel=0.05)
+        assert f"{found['expected_right_before']:,.0f} before" in done("export", run)
+
+    def test_a_decision_counts_as_right(self, stored, done):
+        run = stored("digits")
+        first = json.loads(done("export", run, "--accept", "all", "--class-cap", "0", "--json"))
+        row = exported(run)[0]
+        other = "1" if row["given"] != "1" else "2"
+        Journal(run / "decisions.jsonl").append([Wish(row["id"], row["given"], "relabel", other)])
+        second = json.loads(done("export", run, "--accept", "all", "--class-cap", "0", "--json"))
+        doubt = float(row["p_wrong"])
+        assert second["expected_right_before"] == pytest.approx(first["expected_right_before"] - (1 - doubt), abs=0.01)
+        assert second["expected_right_after"] == pytest.approx(first["expected_right_after"] + doubt, abs=0.01)
+
+
+class TestClasses:
+    def test_a_class_that_the_network_does_not_know_keeps_its_labels(self, stored, done):
+        run = stored("imbalanced")
+        done("export", run, "--accept", "all")
+        assert sum(row["label"] == "4" for row in exported(run)) == 0
+        text = done("export", run)
+        kept = [row for row in exported(run) if row["given"] == "4"]
+        assert len(kept) == 22
+        assert all(row["label"] == "4" for row in kept)
+        before, after = shares_right(run)
+        assert after > before + 0.03
+        assert "review first" in text
+
+    @pytest.mark.parametrize(("cap", "most"), [("0.1", 0.1), (None, 0.5)])
+    def test_no_class_loses_more_than_the_cap(self, stored, done, cap, most):
+        run = stored("digits")
+        done("export", run, *(() if cap is None else ("--class-cap", cap)))
+        rows = exported(run)
+        for name in {row["given"] for row in rows}:
+            group = [row for row in rows if row["given"] == name]
+            assert sum(row["label"] != name for row in group) <= most * len(group)
+
+
+class TestHeldOut:
+    @pytest.fixture
+    def run(self, stored):
+        """Digits, of which every third row was held out."""
+        run = stored("digits")
+        split = np.where(np.arange(1797) % 3 == 0, "validation", "train")
+        for table in ("labels", "samples"):
+            replace_columns(run, table, split=split)
+        return run
+
+    def changed(self, run, split):
+        return sum(row["changed"] == "True" for row in exported(run) if row["split"] == split)
+
+    def test_held_out_labels_are_left_alone_unless_asked_for(self, run, done, call):
+        done("export", run)
+        assert (self.changed(run, "validation"), self.changed(run, "train") > 200) == (0, True)
+        done("export", run, "--rewrite", "validation")
+        assert self.changed(run, "validation") > 80
+        failed = call("export", run, "--rewrite", "test")
+        assert failed.exit_code == 2
+        assert "no split 'test'; there are train, validation" in failed.stderr
+
+    def test_all_leaves_them_alone_too(self, run, done):
+        done("export", run, "--accept", "all")
+        assert self.changed(run, "validation") == 0
+
+    def test_a_persons_decision_holds_everywhere(self, run, done):
+        done("export", run)
+        row = next(row for row in exported(run) if row["split"] == "validation")
+        other = "1" if row["given"] != "1" else "2"
+        Journal(run / "decisions.jsonl").append([Wish(row["id"], row["given"], "relabel", other)])
+        done("export", run)
+        assert self.changed(run, "validation") == 1
+
+
+def test_labels_that_nothing_told_apart_are_left_alone(stored, done):
+    run = stored("digits")
+    rng = np.random.default_rng(0)
+    replace_columns(run, "samples", quality=rng.uniform(0.2, 0.8, 1797), first_learned=rng.integers(1, 200, 1797))
+    text = done("export", run)
+    assert " 0 changed by model" in text
+    assert "No suggestion was accepted: " in text
+    assert Path("digits/export/cleaned.csv").is_file()
+
+
+@pytest.mark.parametrize("word", ["some", "SAFE", ""])
+def test_other_words_are_refused(stored, call, word):
+    failed = call("export", stored("digits"), "--accept", word)
+    assert failed.exit_code == 2
+    assert "expected safe or all" in failed.stderr
