@@ -153,7 +153,7 @@ def test_more_than_half_probably_wrong_is_not_more_than_half_that_look_wrong():
     given, quality = np.repeat(["a", "b"], 50), np.where(np.arange(100) < 45, 0.05, 0.8)
     audit = unfitted(given, given, quality, ("a", "b"))
     assert audit.num_suspicious == 45
-    assert any(text.startswith("More than half of the labels are probably wrong. ") for text in audit.warnings)
+    assert any(text.startswith("More than half of the labels are probably wrong") for text in audit.warnings)
 
 
 def test_held_out_rows_have_a_curve_of_their_own_and_trusted_ones_are_right(run_of):

@@ -8,8 +8,8 @@ import numpy as np
 
 from surelabel.errors import ConfigError
 from surelabel.runs import RunDir
+from surelabel.verdicts import advice, classes, corrections, evidence, measures, summary
 from surelabel.verdicts import budget as budgets
-from surelabel.verdicts import classes, corrections, evidence, measures, summary
 from surelabel.verdicts.budget import Expected
 from surelabel.verdicts.calibration import Calibration
 from surelabel.verdicts.classes import Pair, Rate
@@ -56,6 +56,7 @@ class Audit(Table):
         joint_counts: np.ndarray | None = None,
         position: np.ndarray | None = None,
         p_suggested: np.ndarray | None = None,
+        training: advice.Training | None = None,
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
@@ -68,6 +69,8 @@ class Audit(Table):
         """Where each row of the table stands in the data."""
 
         self._p_suggested = p_suggested
+        self.training = training
+        """How the run was trained, where that is known."""
 
     @cached_property
     def p_suggested(self) -> np.ndarray:
@@ -205,7 +208,8 @@ def audit(
     corrections.check_share("min_probability", min_probability)
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence={confidence}: expected a number between 0 and 1")
-    found = evidence.read(run if isinstance(run, RunDir) else RunDir.open(run))
+    run = run if isinstance(run, RunDir) else RunDir.open(run)
+    found = evidence.read(run)
     calibration = evidence.calibration_of(found.columns, seed)
     joint = classes.joint_counts(found.columns["given"], calibration.p_wrong, found.alternatives)
     order = _suspicious_first(found.columns, calibration)
@@ -215,6 +219,7 @@ def audit(
         calibration=calibration.ordered(order),
         joint_counts=joint,
         position=order,
+        training=advice.training_of(run),
         p_suggested=(calibration.p_wrong * found.suggestion_share)[order],
         min_probability=min_probability,
         confidence=confidence,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surelabel.verdicts import advice
 from surelabel.verdicts.budget import handy_budget
 from surelabel.verdicts.classes import Rate
 from surelabel.verdicts.corrections import MOST_NAMED, listed, losing_counts
@@ -19,8 +20,6 @@ WIDE = 0.2
 """An interval for a rate that is wider than this is pointed out."""
 NARROW = 0.02
 """An interval for a rate that is narrower than this needs a digit after the point."""
-REPEATED = 0.98
-"""A network that repeats this share of the given labels has nothing to suggest."""
 
 
 def as_dict(audit: "Audit") -> dict[str, Any]:
@@ -46,8 +45,13 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
 
 
 def sentences(audit: "Audit") -> Iterator[str]:
-    """For the screen."""
+    """State the figures in plain words; nothing is stated that the audit cannot tell."""
     rate = audit.noise_rate
+    if not audit.can_tell:
+        known = f" {_between(rate)}" if audit.is_calibrated else ""
+        yield f"How many of the {rate.num_labels:,} labels are wrong is not known{known}."
+        yield from _truth(audit)
+        return
     yield f"About {rate.num_wrong:,.0f} of {rate.num_labels:,} labels are wrong: {_percent(rate.rate)} {_between(rate)}."
     if rate.num_wrong >= 0.5:
         plan = audit.expected(handy_budget(len(audit), audit.columns["p_wrong"]))
@@ -65,18 +69,7 @@ def sentences(audit: "Audit") -> Iterator[str]:
 def warnings(audit: "Audit") -> Iterator[str]:
     """What a reader must know before believing the figures."""
     yield from _unclear(audit)
-    share = audit.noise_rate.rate or 0
-    if share > 0.5:
-        yield (
-            "More than half of the labels are probably wrong. Perhaps the network has not learned the classes yet: train longer before "
-            "you believe it."
-        )
-    repeated = _repeated(audit)
-    if repeated > REPEATED and share > 0.05:
-        yield (
-            f"In the end the network repeats {_percent(repeated)} of the given labels, wrong ones too. The ranking rests on the history of "
-            "training, and suggestions are of little use: train with a method that resists wrong labels, such as car."
-        )
+    yield from advice.causes(audit, _repeated(audit))
     yield from _losing(audit)
 
 
@@ -106,11 +99,10 @@ def _unclear(audit: "Audit") -> Iterator[str]:
             yield f"Only {len(rows)} {text}: too few to calibrate, so P(wrong) is 1 - quality."
         elif not audit.calibration.is_separated_at(rows[0]):
             yield (
-                f"The {text} do not fall into right and wrong ones, so P(wrong) is near 1 - quality: either hardly any of them is wrong, "
-                "or training has told little about them."
+                f"The {text} do not fall into right and wrong ones, so P(wrong) is near 1 - quality: a rank, not a probability."
             )
     ends = audit.noise_rate.interval
-    if ends and ends[1] - ends[0] > WIDE:
+    if audit.can_tell and ends and ends[1] - ends[0] > WIDE:
         yield f"The number of wrong labels is uncertain: between {_percent(ends[0])} and {_percent(ends[1])}."
 
 

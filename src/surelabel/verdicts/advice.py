@@ -1,0 +1,157 @@
+"""Say why an audit cannot tell how many labels are wrong, and what to do next.
+
+Three causes can be told from a finished run: its labels were cleaned before, its network memorised
+them, or training ended too early.
+"""
+
+import contextlib
+import json
+import math
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from surelabel.config import MethodConfig
+from surelabel.errors import RunError
+from surelabel.runs import RunDir
+
+if TYPE_CHECKING:
+    from surelabel.verdicts import Audit
+
+MEMORISED = 0.98
+"""A network that repeats this share of the given labels has nothing to suggest."""
+STILL_LEARNING = 0.05
+"""If the share rose by more than this over the last quarter of the run, training ended too early."""
+FEW = 0.05
+"""A share of wrong labels up to which repeating nearly all labels is no fault."""
+
+LINEAR = "--model mlp --set 'model.widths=[]' --set optimiser.weight_decay=0.05"
+"""Options for a linear network on features."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the run behind an audit was trained."""
+
+    method: str
+    agreement: dict[int, float]
+    """By epoch, the share of the given labels that the network predicted."""
+    was_cleaned: bool = False
+    """Whether the labels come from an export, or people had confirmed some."""
+    earlier_run: str | None = None
+    """The run that cleaned them, where it is known."""
+    on_features: bool = False
+    """Whether the inputs are feature vectors, and the network is not linear yet."""
+
+    @property
+    def epochs(self) -> int:
+        """The last epoch in which the labels were looked at."""
+        return max(self.agreement, default=0)
+
+    @property
+    def late_gain(self) -> float:
+        """How much the share rose over the last quarter of the run."""
+        if len(self.agreement) < 2:
+            return 0.0
+        before = [epoch for epoch in self.agreement if epoch < self.epochs and epoch <= math.ceil(0.75 * self.epochs)]
+        return self.agreement[self.epochs] - self.agreement[before[-1]] if before else 0.0
+
+
+def training_of(run: RunDir) -> Training | None:
+    """Read how a run was trained; None where it does not say."""
+    try:
+        config = run.config()
+    except RunError:
+        return None
+    rows = run.metrics()
+    agreement = {int(row["epoch"]): float(row["given_accuracy"]) for row in rows if "given_accuracy" in row}
+    exported = None if config.data.labels is None else _exported_from(Path(config.data.labels), run)
+    earlier = exported or config.train.warm_start
+    was_cleaned = earlier is not None or config.data.trusted is not None
+    on_features = len(run.data().get("input_shape", ())) == 1 and config.model.options.get("widths") != []
+    return Training(config.method.name, agreement, was_cleaned, earlier, on_features)
+
+
+def _exported_from(labels: Path, run: RunDir) -> str | None:
+    """Find the run that a file of labels was exported from, if it was."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RunError):
+        began = Path(run.environment().get("folder", "."))
+        places = [place / labels.with_name("export.json") for place in (Path(), began)]
+        manifest = next(place for place in [*places, None] if place is None or place.is_file())
+        return None if manifest is None else str(json.loads(manifest.read_text(encoding="utf-8"))["run"])
+    return None
+
+
+def causes(audit: "Audit", repeated: float) -> Iterator[str]:
+    """Name the cause that fits this audit, and the next step; nothing where no fault is seen.
+
+    `repeated` is the share of the given labels that the finished network predicts.
+    """
+    training, share = audit.training, audit.noise_rate.rate or 0
+    if training is not None and not audit.can_tell and training.late_gain > STILL_LEARNING:
+        yield _too_short(training)
+        return
+    if share > 0.5:
+        yield "More than half of the labels are probably wrong, or the network has not learned the classes: train longer."
+    if repeated <= MEMORISED:
+        return
+    if training is not None and training.was_cleaned:
+        yield _cleaned(training, repeated)
+    elif not audit.is_calibrated:
+        yield _memorised_or_clean(training, repeated)
+    elif share > FEW:
+        yield _memorised(training, repeated)
+
+
+def _cleaned(training: Training, repeated: float) -> str:
+    text = (
+        f"The labels of this run were cleaned before, and the network agrees with {_percent(repeated)} of them. That is how cleaned labels "
+        "look; how many are still wrong, a run trained on them cannot tell. "
+    )
+    if training.earlier_run is None:
+        return text + "Check some at random, or audit the run that cleaned them."
+    return text + f"The run that cleaned them can: surelabel audit {shlex.quote(_short(training.earlier_run))}"
+
+
+def _memorised(training: Training | None, repeated: float) -> str:
+    return (
+        f"The network has memorised the labels: it ends with {_percent(repeated)} of the given ones, wrong ones too. The ranking rests on "
+        f"how training began, and suggestions are of little use. {_memorise_less(training)}"
+    )
+
+
+def _memorised_or_clean(training: Training | None, repeated: float) -> str:
+    return (
+        f"The network ends with {_percent(repeated)} of the given labels: either hardly any is wrong, or it has memorised the wrong ones. To "
+        f"find out, check some labels at random. {_memorise_less(training)}"
+    )
+
+
+def _memorise_less(training: Training | None) -> str:
+    """Say what keeps a network from memorising; measured in docs/decisions/0009."""
+    usual = MethodConfig.model_fields["name"].default
+    if training is not None and training.method != usual:
+        return f"Train with a method that resists wrong labels: --method {usual}"
+    if training is not None and training.on_features:
+        return f"A linear network memorises less: {LINEAR}"
+    return "A network that starts from pretrained features memorises less: docs/networks.md"
+
+
+def _too_short(training: Training) -> str:
+    last = training.agreement[training.epochs]
+    return (
+        f"Training ended too early: the network agreed with {_percent(last)} of the given labels, and in the last quarter of the run that "
+        f"still rose by {100 * training.late_gain:.0f} points. Train longer: --epochs {4 * training.epochs}"
+    )
+
+
+def _short(path: str) -> str:
+    """Return the path relative to the current folder if it lies in it."""
+    place = Path(path)
+    return str(place.relative_to(Path.cwd())) if place.is_absolute() and place.is_relative_to(Path.cwd()) else path
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

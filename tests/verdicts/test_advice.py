@@ -1,0 +1,99 @@
+"""The cause that is named where an audit cannot tell, and the step that is advised."""
+
+import json
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import surelabel
+from surelabel.verdicts import Audit
+from surelabel.verdicts.advice import Training, training_of
+
+RIGHT = np.repeat(["a", "b"], 50)
+
+
+def audit_of(training, prediction=RIGHT, quality=0.9):
+    """An audit of 100 rows without calibration, which cannot tell."""
+    columns = {"id": np.arange(100).astype(str), "given": RIGHT, "suggested": prediction, "prediction": prediction}
+    more = {"quality": np.full(100, quality), "verdict": np.full(100, "training")}
+    return Audit({**columns, **more}, ("a", "b"), training=training)
+
+
+def advice(training, **kinds):
+    return " ".join(audit_of(training, **kinds).warnings)
+
+
+class TestCauses:
+    def test_the_default_method_is_not_advised_to_those_who_used_it(self):
+        assert "--method" not in advice(Training("car", {1: 0.5, 2: 0.99, 3: 1.0, 4: 1.0}))
+
+    def test_others_are_told_of_it(self):
+        assert "--method car" in advice(Training("cross_entropy", {1: 0.5, 2: 0.99, 3: 1.0, 4: 1.0}))
+
+    def test_features_get_a_linear_network(self):
+        assert "model.widths=[]" in advice(Training("car", {1: 1.0, 2: 1.0}, on_features=True))
+        assert "docs/networks.md" in advice(Training("car", {1: 1.0, 2: 1.0}))
+
+    def test_labels_that_were_cleaned_are_not_called_memorised(self):
+        text = advice(Training("car", {1: 1.0, 2: 1.0}, was_cleaned=True, earlier_run="runs/my first"))
+        assert "cleaned before" in text
+        assert "surelabel audit 'runs/my first'" in text
+        assert "memorised" not in text
+
+    def test_training_that_ended_too_early(self):
+        text = advice(Training("car", {1: 0.2, 2: 0.3, 3: 0.4, 4: 0.6}), prediction=RIGHT[::-1])
+        assert "ended too early" in text
+        assert "rose by 20 points" in text
+        assert "--epochs 16" in text
+
+    @pytest.mark.parametrize("agreement", [{}, {1: 0.7}, {1: 0.5, 2: 0.7, 3: 0.7, 4: 0.7}])
+    def test_a_network_that_has_settled_is_not_told_to_train_longer(self, agreement):
+        assert "--epochs" not in advice(Training("car", agreement), prediction=RIGHT[::-1])
+
+    def test_nothing_is_counted_that_is_not_known(self):
+        text = " ".join(audit_of(None).sentences())
+        assert "not known" in text
+        assert "About" not in text
+
+
+class TestReading:
+    def test_a_run_that_does_not_say(self, run_of):
+        assert training_of(run_of()) is None
+
+    def test_a_stored_run(self, stored):
+        training = surelabel.audit(stored("digits")).training
+        assert (training.method, training.epochs, training.was_cleaned) == ("car", 200, False)
+        assert training.agreement[200] == pytest.approx(0.8, abs=0.01)
+
+
+@pytest.mark.training
+class TestFlow:
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch, make_blobs):
+        monkeypatch.chdir(tmp_path)
+        make_blobs(Path("data.npz"), num_samples=240)
+
+    def test_after_retraining_on_an_export_the_labels_are_called_cleaned(self, folder, done):
+        quick = ["--threads", "1", "--model", "mlp", "--set", "model.widths=[16]", "--epochs", "25"]
+        done("fit", "data.npz", "--noise", "symmetric:0.25", "--out", "first", *quick)
+        text = done("export", "first", "--accept", "all")
+        retrain = shlex.split(text.splitlines()[-1].removeprefix("Retrain: surelabel "))
+        done(*retrain, "--out", "second", *quick)
+        found = json.loads(done("audit", "second", "--json"))
+        text = " ".join(found["warnings"])
+        assert "cleaned before" in text
+        assert "surelabel audit first" in text
+        assert "memorised" not in text
+
+    @pytest.mark.parametrize(("method", "expected"), [("cross_entropy", "--method car"), ("car", "linear network")])
+    def test_a_network_that_memorised_is_told_so(self, folder, done, method, expected):
+        rng = np.random.default_rng(0)
+        y = np.arange(300) % 5
+        x = (rng.normal(size=(5, 200)) * 0.2)[y] + rng.normal(size=(300, 200))
+        np.savez("wide.npz", x=x.astype(np.float32), y=y)
+        done("fit", "wide.npz", "--noise", "symmetric:0.2", "--method", method, "--epochs", "40", "--out", "run")
+        text = " ".join(json.loads(done("audit", "run", "--json"))["warnings"])
+        assert "memorised" in text
+        assert expected in text
