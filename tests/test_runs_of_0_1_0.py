@@ -1,0 +1,54 @@
+"""Runs that version 0.1.0 wrote, a finished and an interrupted one: every command still reads them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import surelabel
+from surelabel.reviewing.journal import Journal, Wish
+from surelabel.runs import RunDir
+
+STORED = Path(__file__).parent / "stored_runs"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder, with the data and both runs."""
+    shutil.copy(STORED / "blobs.npz", tmp_path)
+    for name in ("finished", "interrupted"):
+        shutil.copytree(STORED / f"{name}_0.1.0", tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_finished_one_loads_and_predicts(folder):
+    model = surelabel.load("finished")
+    with np.load("blobs.npz") as data:
+        found = model.predict_proba(data["x_test"])
+    assert found.shape == (30, 3)
+    assert surelabel.audit("finished").measures()["wrong_labels"] == pytest.approx(0.3, abs=0.03)
+
+
+@pytest.mark.parametrize("command", ["audit", "report", "export", "predict"])
+def test_commands_read_the_finished_one(folder, done, command):
+    found = json.loads(done(command, "finished", *(["blobs.npz"] if command == "predict" else []), "--json"))
+    assert found
+
+
+def test_decisions_are_taken_into_an_export(folder, done):
+    Journal("finished/decisions.jsonl").append([Wish("0", "1", "relabel", "2")])
+    assert json.loads(done("export", "finished", "--json"))["changed_by_person"] == 1
+
+
+def test_the_interrupted_one_goes_on_to_the_end_of_the_finished_one(folder, done):
+    done("resume", "interrupted")
+    resumed, finished = RunDir.open("interrupted"), RunDir.open("finished")
+    assert len(resumed.metrics()) == len(finished.metrics()) == 6
+    # The two halves may come from different processors, so not to the last bit.
+    for name in ("quality", "given_probability", "tau"):
+        a, b = (run.samples()[name].to_numpy() for run in (resumed, finished))
+        np.testing.assert_allclose(a, b, atol=1e-3, err_msg=name)
+    assert resumed.samples()["suggested"].to_pylist() == finished.samples()["suggested"].to_pylist()
