@@ -86,6 +86,8 @@ class TestFlow:
         assert "cleaned before" in text
         assert "surelabel audit first" in text
         assert "memorised" not in text
+        assert "labels are wrong is not known" in done("audit", "second")
+        assert json.loads(done("export", "second", "--json"))["changed_by_model"] == 0
 
     @pytest.mark.parametrize(("method", "expected"), [("cross_entropy", "--method car"), ("car", "linear network")])
     def test_a_network_that_memorised_is_told_so(self, folder, done, method, expected):

@@ -101,9 +101,21 @@ class Audit(Table):
 
     @property
     def can_tell(self) -> bool:
-        """Whether the estimated rate of wrong labels means something: it is calibrated, and its interval is not too wide."""
+        """Whether the estimated rate of wrong labels means something.
+
+        It must be calibrated, its interval must not be too wide, and the labels must not be ones that were
+        cleaned before and then memorised: what is left in those is known to the run that cleaned them.
+        """
         low, high = self.noise_rate.interval or (0.0, 1.0)
-        return self.is_calibrated and high - low <= TOO_WIDE
+        return self.is_calibrated and high - low <= TOO_WIDE and not advice.are_cleaned(self)
+
+    @cached_property
+    def repeated(self) -> float:
+        """The share of given labels that the network ends with, among rows that it was trained on."""
+        trained = self.columns["verdict"] == evidence.TRAINED
+        if not trained.any() or "prediction" not in self.columns:
+            return 0.0
+        return float((self.columns["prediction"] == self.columns["given"])[trained].mean())
 
     @property
     def is_suspicious(self) -> np.ndarray:

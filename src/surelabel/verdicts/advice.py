@@ -84,12 +84,14 @@ def _exported_from(labels: Path, run: RunDir) -> str | None:
     return None
 
 
-def causes(audit: "Audit", repeated: float) -> Iterator[str]:
-    """Name the cause that fits this audit, and the next step; nothing where no fault is seen.
+def are_cleaned(audit: "Audit") -> bool:
+    """Whether the labels were cleaned before training, and the network ends with nearly all of them."""
+    return audit.training is not None and audit.training.was_cleaned and audit.repeated > MEMORISED
 
-    `repeated` is the share of the given labels that the finished network predicts.
-    """
-    training, share = audit.training, audit.noise_rate.rate or 0
+
+def causes(audit: "Audit") -> Iterator[str]:
+    """Name the cause that fits this audit, and the next step; nothing where no fault is seen."""
+    training, repeated, share = audit.training, audit.repeated, audit.noise_rate.rate or 0
     if training is not None and not audit.can_tell and training.late_gain > STILL_LEARNING:
         yield _too_short(training)
         return
@@ -97,7 +99,7 @@ def causes(audit: "Audit", repeated: float) -> Iterator[str]:
         yield "More than half of the labels are probably wrong, or the network has not learned the classes: train longer."
     if repeated <= MEMORISED:
         return
-    if training is not None and training.was_cleaned:
+    if training is not None and are_cleaned(audit):
         yield _cleaned(training, repeated)
     elif not audit.is_calibrated:
         yield _memorised_or_clean(training, repeated)

@@ -69,7 +69,7 @@ def sentences(audit: "Audit") -> Iterator[str]:
 def warnings(audit: "Audit") -> Iterator[str]:
     """What a reader must know before believing the figures."""
     yield from _unclear(audit)
-    yield from advice.causes(audit, _repeated(audit))
+    yield from advice.causes(audit)
     yield from _losing(audit)
 
 
@@ -104,12 +104,6 @@ def _unclear(audit: "Audit") -> Iterator[str]:
     ends = audit.noise_rate.interval
     if audit.can_tell and ends and ends[1] - ends[0] > WIDE:
         yield f"The number of wrong labels is uncertain: between {_percent(ends[0])} and {_percent(ends[1])}."
-
-
-def _repeated(audit: "Audit") -> float:
-    """The share of given labels that the network ends with, among rows that it was trained on."""
-    trained = audit.columns["verdict"] == TRAINED
-    return float((audit.columns["prediction"] == audit.columns["given"])[trained].mean()) if trained.any() else 0.0
 
 
 def _worst_class(audit: "Audit") -> Iterator[str]:
