@@ -60,9 +60,9 @@ def bare_start(data: Path) -> Callable[[], object]:
 
 def our_start(data: Path) -> Callable[[], object]:
     """What a run does before it trains."""
-    from surelabel import build
     from surelabel.config import DataConfig
     from surelabel.data import load_corpus
+    from surelabel.training import build
 
     with contextlib.suppress(ImportError):
         import pandas  # noqa: F401  # pyarrow imports it where it is installed

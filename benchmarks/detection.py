@@ -34,8 +34,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from surelabel import NoisyLabelClassifier, build
+from surelabel import NoisyLabelClassifier
 from surelabel.config import DataConfig, NoiseConfig
+from surelabel.training import build
 
 FOLDS = 5
 EARLY = 30

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from surelabel import build, methods
+from surelabel import methods
 from surelabel.catalogue import shape_of
 from surelabel.config import validated
 from surelabel.data.examples import Corpus, Examples
@@ -27,6 +27,7 @@ from surelabel.engine import distributed
 from surelabel.engine.fit import Engine, Setup
 from surelabel.progress import Silent
 from surelabel.runs import RunDir
+from surelabel.training import build
 
 BATCH = 64
 

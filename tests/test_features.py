@@ -11,12 +11,13 @@ from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 import surelabel
-from surelabel import build, cli, features
+from surelabel import cli
 from surelabel.api import Interrupted, configured
 from surelabel.errors import ConfigError, RunError
 from surelabel.models import backbone
 from surelabel.progress import Silent
 from surelabel.runs import RunDir
+from surelabel.training import build, cached_features
 
 SHAPE, SMALL = (3, 8, 8), {"depth": 10, "width": 1}
 MODEL = {"name": "wide_resnet", "options": SMALL}
@@ -109,8 +110,8 @@ class TestCachedFeatures:
     def test_they_are_what_the_backbone_gives_without_augmentation(self, images, weights, tmp_path):
         settings = config(images, weights, cache_features=True)
         raw, _ = build.corpus(settings.data, settings.noise, 0)
-        extractor = features.extractor(settings, raw, RunDir(tmp_path / "run"), lambda text: None)
-        corpus = features.extracted(raw, extractor, settings, lambda text: None)
+        extractor = cached_features.extractor(settings, raw, RunDir(tmp_path / "run"), lambda text: None)
+        corpus = cached_features.extracted(raw, extractor, settings, lambda text: None)
         network = backbone("wide_resnet", SHAPE, SMALL).eval()
         network.load_state_dict(load_file(weights))
         mean, std = build.normalisation(raw)
@@ -181,10 +182,12 @@ class TestCachedFeatures:
     def test_large_features_stay_in_their_file(self, images, weights, tmp_path, monkeypatch, outcome):
         settings = config(images, weights, cache_features=True)
         in_memory = surelabel.fit(settings, tmp_path / "a")
-        monkeypatch.setattr(features, "IN_MEMORY_BELOW", 100)
+        monkeypatch.setattr(cached_features, "IN_MEMORY_BELOW", 100)
         raw, _ = build.corpus(settings.data, settings.noise, 0)
-        extractor = features.extractor(settings, raw, RunDir(tmp_path / "b"), lambda text: None)
-        assert not isinstance(features.extracted(raw, extractor, settings, lambda text: None).train.x, torch.Tensor)
+        extractor = cached_features.extractor(settings, raw, RunDir(tmp_path / "b"), lambda text: None)
+        assert not isinstance(
+            cached_features.extracted(raw, extractor, settings, lambda text: None).train.x, torch.Tensor
+        )
         mapped = surelabel.fit(settings, tmp_path / "b")
         assert mapped.metrics()[-1]["tests"] == in_memory.metrics()[-1]["tests"]
 
@@ -210,7 +213,7 @@ class TestCachedFeatures:
 
     def test_a_run_without_its_backbone_says_so(self, images, weights, tmp_path):
         run = surelabel.fit(config(images, weights, cache_features=True), tmp_path / "run")
-        backbone_file = run.path / features.FILE
+        backbone_file = run.path / cached_features.FILE
         backbone_file.write_bytes(backbone_file.read_bytes()[:-10])
         with pytest.raises(RunError, match=r"features\.safetensors: not readable: "):
             surelabel.load(run)
@@ -220,7 +223,7 @@ class TestCachedFeatures:
 
     def test_a_run_with_another_backbone_says_so(self, images, weights, tmp_path):
         run = surelabel.fit(config(images, weights, cache_features=True), tmp_path / "run")
-        save_file({"nosuch": torch.zeros(1)}, run.path / features.FILE)
+        save_file({"nosuch": torch.zeros(1)}, run.path / cached_features.FILE)
         with pytest.raises(RunError, match=r"features\.safetensors: the backbone does not fit the run's configuration"):
             surelabel.load(run)
 
@@ -230,8 +233,8 @@ class TestCachedFeatures:
         assert any("frozen with random weights" in text for text in listener.said)
 
     def test_progress_is_told(self, images, weights, tmp_path, monkeypatch):
-        monkeypatch.setattr(features, "TELL_EVERY", 0.0)
-        monkeypatch.setattr(features, "CHUNK", 32)
+        monkeypatch.setattr(cached_features, "TELL_EVERY", 0.0)
+        monkeypatch.setattr(cached_features, "CHUNK", 32)
         listener = Listener()
         surelabel.fit(config(images, weights, cache_features=True), tmp_path / "run", progress=listener)
         told = [text for text in listener.said if text.startswith("features: ")]

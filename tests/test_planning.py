@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from surelabel.cli import app
 from surelabel.config import validated
-from surelabel.planning import plan
+from surelabel.training.cost_estimate import plan
 
 
 @pytest.fixture

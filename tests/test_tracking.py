@@ -6,9 +6,10 @@ import types
 
 import pytest
 
-from surelabel import api, tracking
+from surelabel import api
 from surelabel.errors import ConfigError
 from surelabel.progress import Silent
+from surelabel.training import tracking
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import api, build, methods, warm_start
+from surelabel import api, methods
 from surelabel.config import validated
 from surelabel.errors import ConfigError, RunError
+from surelabel.training import build, warm_start
 
 
 @pytest.fixture

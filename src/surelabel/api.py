@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel import build, noise
+from surelabel import noise
 from surelabel.config import RunConfig, validated
 from surelabel.data import objects
 from surelabel.data.examples import Corpus
@@ -19,8 +19,9 @@ from surelabel.processes import is_further_process
 from surelabel.progress import Silent
 from surelabel.runs import RunDir
 from surelabel.settings import set_field
-from surelabel.trained import TrainedModel
-from surelabel.training import train
+from surelabel.training import build
+from surelabel.training.predictor import TrainedModel
+from surelabel.training.session import train
 from surelabel.verdicts import Audit
 from surelabel.verdicts import audit as audit
 from surelabel.whereabouts import config_from_here, configured_files

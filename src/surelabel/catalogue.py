@@ -9,10 +9,10 @@ from pydantic import TypeAdapter
 from torch import Tensor
 
 from surelabel import methods
-from surelabel.build import NetworkFactory
 from surelabel.config import ModelConfig
 from surelabel.core.method import Method, Task, option_help, options_of
 from surelabel.core.state import SampleStore
+from surelabel.training.build import NetworkFactory
 
 NUM_SAMPLES, NUM_CLASSES, NUM_EPOCHS = 97, 10, 200
 """Of the task on which methods are looked at; 97 is no other size in it, so a table with 97 rows is one per sample."""

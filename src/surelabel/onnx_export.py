@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from surelabel.errors import ConfigError, RunError
 from surelabel.files import replace
-from surelabel.trained import TrainedModel
+from surelabel.training.predictor import TrainedModel
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 LARGEST_DIFFERENCE = 1e-4

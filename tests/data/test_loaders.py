@@ -9,13 +9,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel import build
 from surelabel.core import View
 from surelabel.data import loaders
 from surelabel.data.examples import Corpus, Examples
 from surelabel.data.inputs import Mapped
 from surelabel.data.loaders import Loader, batch_bounds, own_part
 from surelabel.data.transforms import Augment
+from surelabel.training import build
 
 
 def examples(num_rows: int) -> Examples:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from surelabel import build
 from surelabel.config import DataConfig, NoiseConfig
 from surelabel.data import load_corpus
 from surelabel.data.relabel import trusted_rows
 from surelabel.errors import DataError
+from surelabel.training import build
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import build, files
+from surelabel import files
 from surelabel.api import Interrupted, fit, resume
 from surelabel.config import OptimiserConfig, validated
 from surelabel.core import EMA, Method, Pass, Stage, Step, View
@@ -18,6 +18,7 @@ from surelabel.errors import ConfigError, NotFiniteError, RunError
 from surelabel.losses import cross_entropy
 from surelabel.progress import Silent
 from surelabel.runs import RunDir
+from surelabel.training import build
 
 
 class Listens(Silent):

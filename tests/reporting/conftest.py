@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel import api, build
+from surelabel import api
 from surelabel.data.examples import Corpus, Examples
 from surelabel.reporting import write_report
 from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.training import build
 from surelabel.verdicts import audit
 
 NAMES = ("<img src=http://evil.example/x onerror=alert(1)>", 'dog & "$cat$"', "z\u00e8bre \u6f22\u202e\x07")

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surelabel import api, build
+from surelabel import api
 from surelabel.reviewing.guard import KEY_HEADER, Access
 from surelabel.reviewing.server import make_app, make_review
 from surelabel.runs import RunDir
+from surelabel.training import build
 from surelabel.verdicts import audit
 
 NAMES = ("<img src=x onerror=alert(1)>", 'dog & "cat"', "zebra")

@@ -2,9 +2,9 @@
 
 import sys
 
-from surelabel import build
 from surelabel.reviewing.server import serve
 from surelabel.runs import RunDir
+from surelabel.training import build
 from surelabel.verdicts import audit
 
 

@@ -8,7 +8,7 @@ from surelabel import screen
 from surelabel.config import RunConfig
 
 if TYPE_CHECKING:
-    from surelabel.planning import Plan
+    from surelabel.training.cost_estimate import Plan
 
 NUM_SHOWN = 5
 """Groups of duplicates, and classes at each end of the balance."""
@@ -16,7 +16,7 @@ NUM_SHOWN = 5
 
 def say_plan(settings: RunConfig, json: bool) -> None:
     """Look, and say what was found."""
-    from surelabel.planning import plan
+    from surelabel.training.cost_estimate import plan
 
     screen.tell("looking at the data and timing a few steps ...")
     found = plan(settings)

@@ -54,7 +54,7 @@ def _free_folder(settings: RunConfig) -> Path:
 
 def _fit(settings: RunConfig, out: Path, log: list[str], json: bool) -> None:
     from surelabel import api
-    from surelabel.tracking import tracked
+    from surelabel.training.tracking import tracked
 
     began = time.perf_counter()
     with (
@@ -82,7 +82,7 @@ def resume(
     """Go on with a run that was stopped; it may go on elsewhere than it began."""
     from surelabel import api
     from surelabel.runs import RunDir
-    from surelabel.tracking import tracked
+    from surelabel.training.tracking import tracked
 
     named = {"train.device": device, "train.devices": devices, "train.threads": threads}
     settings = {name: value for name, value in named.items() if value is not None}

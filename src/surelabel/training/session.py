@@ -6,8 +6,7 @@ from typing import Any
 
 import torch
 
-from surelabel import build, features, noise, warm_start
-from surelabel.beginning import check_or_write
+from surelabel import noise
 from surelabel.config import RunConfig
 from surelabel.data.examples import Corpus
 from surelabel.engine import distributed
@@ -17,6 +16,8 @@ from surelabel.errors import RunError
 from surelabel.models import Extractor
 from surelabel.runs import RunDir
 from surelabel.signals import stop_on_signals
+from surelabel.training import build, cached_features, warm_start
+from surelabel.training.startup import check_or_write
 
 
 def train(
@@ -29,8 +30,8 @@ def train(
     """Train as `config` says on what `build.corpus` made of it, from the start or from the state that `run_dir` has."""
     raw, manifest = data
     distributed.check_device(config.train)
-    extractor = features.extractor(config, raw, run_dir, progress.warn)
-    corpus = features.extracted(raw, extractor, config, progress.warn)
+    extractor = cached_features.extractor(config, raw, run_dir, progress.warn)
+    corpus = cached_features.extracted(raw, extractor, config, progress.warn)
     scale, shape = build.normalisation(corpus), corpus.train.input_shape
 
     def make_method(seed: int) -> Any:
@@ -85,5 +86,5 @@ def _claim(
 ) -> None:
     stack.enter_context(run_dir.locked())
     if extractor is not None and not run_dir.has_begun:
-        features.keep(run_dir, extractor)
+        cached_features.keep(run_dir, extractor)
     check_or_write(run_dir, config, corpus, manifest, device)

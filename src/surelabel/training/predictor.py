@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surelabel import build, features
 from surelabel.config import RunConfig
 from surelabel.data.inputs import Inputs, Lazy
 from surelabel.errors import RunError
 from surelabel.models import Extractor
 from surelabel.runs import RunDir, read_tensors
+from surelabel.training import build, cached_features
 
 
 class TrainedModel:
@@ -53,7 +53,7 @@ class TrainedModel:
         data, config = run_dir.data(), run_dir.config()
         run_dir.require_done()
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
-        extractor = features.load(run_dir) if config.model.cache_features else None
+        extractor = cached_features.load(run_dir) if config.model.cache_features else None
         shape, stored = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
         parts = _with_window(config, shape, stored), tuple(data["class_names"]), shape, given
         weights = read_tensors(run_dir.weights_file)

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surelabel import build
 from surelabel.config import RunConfig
 from surelabel.core.plan import View, seed_of
 from surelabel.data import caches
@@ -22,6 +21,7 @@ from surelabel.engine import distributed
 from surelabel.errors import ConfigError, RunError
 from surelabel.models import Extractor
 from surelabel.runs import RunDir, read_tensors
+from surelabel.training import build
 
 FILE = "features.safetensors"
 """In the run directory: the backbone's weights, so that predicting needs no other file."""

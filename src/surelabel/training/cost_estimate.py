@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from surelabel import build, noise
+from surelabel import noise
 from surelabel.config import RunConfig
 from surelabel.core.state import SampleStore
 from surelabel.data.duplicates import Twins, hashes, leaked, twins
@@ -19,7 +19,8 @@ from surelabel.data.inputs import Inputs
 from surelabel.engine.fit import Interrupted
 from surelabel.progress import Silent
 from surelabel.runs import RunDir
-from surelabel.training import train
+from surelabel.training import build
+from surelabel.training.session import train
 
 HASHED_ROWS = 200_000
 """Inputs outside memory are hashed up to so many rows: reading more would take longer than anybody waits for a plan."""

@@ -1,0 +1,1 @@
+"""Wire configuration, data, methods and the engine into a training run."""
