@@ -15,7 +15,7 @@ from pathlib import Path
 from leaderboard import SETTINGS, train_all
 
 import surelabel
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 RATES, SEEDS, BUDGETS = (0.2, 0.4, 0.6), (3, 4, 5), (200, 400, 600)
 EPOCHS = 200

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import surelabel
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts.corrections import ALL, Rules, accept
 
 NUM_PHOTOS = 1000

@@ -101,7 +101,7 @@ def train(config: dict, folder: str) -> None:
 
     from surelabel.api import fit, resume
     from surelabel.config import validated
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
 
     run = RunDir(folder)
     if (run.path / "data.json").exists() and run.config() == validated(config):
@@ -133,7 +133,7 @@ def run_folder(folder: Path, method: str, noise: str, seed: int) -> str:
 def measured(folder: str) -> dict[str, float]:
     """One finished run's figures."""
     import surelabel
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
 
     run = RunDir.open(folder)
     rows, audit = run.metrics(), surelabel.audit(run).measures()
@@ -177,7 +177,7 @@ def as_markdown(rows: list[dict]) -> Iterator[str]:
 
 def explain(folder: Path, names: list[str]) -> None:
     """What the runs under symmetric noise say of a method: memorised false labels, and the estimates it noted on its way."""
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
 
     noise = next(iter(NOISES))
     for name in names:
@@ -213,7 +213,7 @@ def tune(folder: Path, names: list[str], workers: int) -> None:
         for noise in NOISES
     }
     train_all(list(jobs.values()), workers)
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
 
     for name in names:
         scores = []

@@ -26,7 +26,7 @@ from surelabel.data.examples import Corpus, Examples
 from surelabel.engine import distributed
 from surelabel.engine.fit import Engine, Setup
 from surelabel.progress import Silent
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 
 BATCH = 64

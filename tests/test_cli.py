@@ -18,7 +18,7 @@ import surelabel
 from surelabel import api
 from surelabel.cli import app
 from surelabel.engine.fit import Interrupted
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.screen import plain, sparkline
 
 QUICK = ["--epochs", "2", "--threads", "1", "--model", "mlp", "--set", "model.widths=[8]"]

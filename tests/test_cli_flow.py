@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from surelabel.reviewing.journal import Journal, Wish
-from surelabel.runs import RunDir
+from surelabel.runs.decisions import Journal, Wish
+from surelabel.runs.run_dir import RunDir
 
 pytestmark = pytest.mark.training
 QUICK = ["--threads", "1", "--model", "mlp", "--set", "model.widths=[16]"]

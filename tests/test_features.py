@@ -16,7 +16,7 @@ from surelabel.api import Interrupted, configured
 from surelabel.errors import ConfigError, RunError
 from surelabel.models import backbone
 from surelabel.progress import Silent
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.training import build, cached_features
 
 SHAPE, SMALL = (3, 8, 8), {"depth": 10, "width": 1}

@@ -10,7 +10,7 @@ from surelabel import api, noise
 from surelabel.data import caches
 from surelabel.engine.fit import Interrupted
 from surelabel.errors import RunError
-from surelabel.reviewing.journal import Journal, Wish
+from surelabel.runs.decisions import Journal, Wish
 
 GUESSED = [
     "audit.csv",

@@ -15,7 +15,7 @@ from surelabel.config import DataConfig
 from surelabel.data import load_corpus
 from surelabel.engine.fit import Interrupted
 from surelabel.errors import ConfigError, DataError, RunError
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 RNG = np.random.default_rng(0)
 Y = np.arange(40) % 2

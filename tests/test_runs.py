@@ -9,7 +9,7 @@ import pytest
 
 from surelabel.config import RunConfig
 from surelabel.errors import ConfigError, RunError
-from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 HOLD = """
 import sys

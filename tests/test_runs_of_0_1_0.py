@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import surelabel
-from surelabel.reviewing.journal import Journal, Wish
-from surelabel.runs import RunDir
+from surelabel.runs.decisions import Journal, Wish
+from surelabel.runs.run_dir import RunDir
 
 STORED = Path(__file__).parent / "stored_runs"
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from surelabel import api
 from surelabel.engine.fit import Interrupted
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 pytestmark = pytest.mark.training
 QUICK = ["--threads", "1", "--model", "mlp", "--epochs", "1"]

@@ -8,7 +8,7 @@ from surelabel import api
 from surelabel.engine.fit import Progress
 from surelabel.errors import ConfigError, RunError
 from surelabel.files import replace_stream
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 EPOCHS = 200
 SETTINGS: Mapping[str, Any] = {

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from surelabel.api import fit
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 pytestmark = [pytest.mark.training, pytest.mark.timeout(600)]
 

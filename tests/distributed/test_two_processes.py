@@ -11,7 +11,7 @@ import pytest
 
 from surelabel import methods
 from surelabel.api import Interrupted, fit, resume
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 

@@ -7,7 +7,7 @@ from torch import nn
 from surelabel.core import Method, Outputs, Pass, SampleStore, Step, Task, View
 from surelabel.engine.checkpoint import Position, Snapshot, load, packed_plan, restore, save, unpacked_plan
 from surelabel.errors import RunError
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 CPU = torch.device("cpu")
 

@@ -17,7 +17,7 @@ from surelabel.engine.fit import Engine, Setup
 from surelabel.errors import ConfigError, NotFiniteError, RunError
 from surelabel.losses import cross_entropy
 from surelabel.progress import Silent
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 
 

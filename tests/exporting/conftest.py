@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from surelabel import api
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import audit
 
 

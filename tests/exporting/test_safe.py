@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import surelabel
-from surelabel.reviewing.journal import Journal, Wish
-from surelabel.runs import RunDir
+from surelabel.runs.decisions import Journal, Wish
+from surelabel.runs.run_dir import RunDir
 
 
 def exported(run):

@@ -8,7 +8,7 @@ import pytest
 
 from surelabel.config import RunConfig
 from surelabel.figures.found import Found, found_in
-from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 GIVEN = np.array([0, 1, 1, 2, 0, 2])
 CLEAN = np.array([0, 0, 1, 2, 2, 2])

@@ -9,7 +9,7 @@ from surelabel.figures.studies import study
 from surelabel.presets import PRESETS, planned
 from surelabel.presets.car_settings import car_setting
 from surelabel.presets.scales import SCALES
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 
 def trained(preset: str, scale: str) -> list[Found]:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from surelabel.config import RunConfig
 from surelabel.data.named.cifar_sets import CIFAR10_CLASSES, CIFAR100_CLASSES
-from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 
 def picture(value: int, side: int, kind: str = "png") -> bytes:

@@ -12,7 +12,7 @@ from surelabel.presets import Trial, planned
 from surelabel.presets.preset import TEST_ACCURACY, Measure
 from surelabel.reproducing.chosen_epoch import chosen_value
 from surelabel.reproducing.tables import table, write
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 
 def epoch(number, top1, **more):

@@ -11,7 +11,7 @@ import torch
 from surelabel import api
 from surelabel.data.examples import Corpus, Examples
 from surelabel.reporting import write_report
-from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 from surelabel.training import build
 from surelabel.verdicts import audit
 

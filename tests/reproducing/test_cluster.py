@@ -13,7 +13,7 @@ from surelabel.errors import ConfigError, RunError
 from surelabel.reproducing import Cluster, errand, run_all
 from surelabel.reproducing.events import Began
 from surelabel.reproducing.travelling import packed, unpack
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 SETTINGS = {
     "RAY_AUTH_MODE": "disabled",

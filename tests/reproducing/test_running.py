@@ -13,7 +13,7 @@ from surelabel.reproducing import Processes, run_all, standing
 from surelabel.reproducing.attempt import attempt
 from surelabel.reproducing.backend import Job
 from surelabel.reproducing.events import Began
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 
 def run_of(trial, folder):

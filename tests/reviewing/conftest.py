@@ -10,7 +10,7 @@ import pytest
 from surelabel import api
 from surelabel.reviewing.guard import KEY_HEADER, Access
 from surelabel.reviewing.server import make_app, make_review
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 from surelabel.verdicts import audit
 

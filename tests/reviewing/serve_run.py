@@ -3,7 +3,7 @@
 import sys
 
 from surelabel.reviewing.server import serve
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 from surelabel.verdicts import audit
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from surelabel.reviewing.journal import Journal
+from surelabel.runs.decisions import Journal
 
 pytestmark = pytest.mark.training  # for its length: a server and a browser take seconds to start
 expect.set_options(timeout=20_000)  # CI machines are busy

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from surelabel.errors import RunError
-from surelabel.reviewing.journal import Conflict, Journal, Wish
+from surelabel.runs.decisions import Conflict, Journal, Wish
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_two_writers_at_once(path):
 
 def test_two_processes_at_once(path):
     code = (
-        "import sys; from surelabel.reviewing.journal import *\n"
+        "import sys; from surelabel.runs.decisions import *\n"
         "for n in range(40): Journal(sys.argv[1]).append([Wish(f'{sys.argv[2]}{n}', 'cat', 'keep')])"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, str(path), name]) for name in "ab"]

@@ -11,8 +11,8 @@ from PIL import Image
 
 import surelabel.reviewing
 from surelabel.errors import ConfigError, RunError
-from surelabel.reviewing.journal import FILE_NAME, Journal, Wish
 from surelabel.reviewing.server import make_review, serve
+from surelabel.runs.decisions import FILE_NAME, Journal, Wish
 from surelabel.verdicts import audit
 
 PAGE = Path(surelabel.reviewing.__file__).parent / "page"

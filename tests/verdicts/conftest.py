@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 NAMES = ("cat", "dog", "fox", "owl")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surelabel.errors import RunError
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 
 @dataclass(frozen=True)

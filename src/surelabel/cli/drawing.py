@@ -33,9 +33,9 @@ def figures(
 ) -> None:
     """Draw the paper's figures from run directories, as png, svg and text."""
     from surelabel import api
+    from surelabel.data.input_files import refuse_losing
     from surelabel.figures import FIGURES, figure_named
     from surelabel.figures.found import found_in
-    from surelabel.whereabouts import refuse_losing
 
     chosen = list(FIGURES) if name == EVERY else [figure_named(name)]
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]

@@ -13,7 +13,7 @@ from surelabel.errors import ConfigError
 
 if TYPE_CHECKING:
     from surelabel.exporting import Exported, Rules
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import Audit
 
 
@@ -73,10 +73,10 @@ def _write(run: Path, folder: Path, rules: "Rules", rewrite: list[str], images: 
     from surelabel.data.objects import is_object
     from surelabel.data.originals import original_files
     from surelabel.exporting import export
-    from surelabel.reviewing.journal import FILE_NAME, Journal
-    from surelabel.runs import RunDir
+    from surelabel.runs.decisions import FILE_NAME, Journal
+    from surelabel.runs.locate import config_from_here
+    from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
-    from surelabel.whereabouts import config_from_here
 
     if images not in (None, "link", "copy"):
         raise ConfigError(f"--images {images}: expected link or copy")
@@ -120,7 +120,7 @@ def _say_counts(run: Path, table: "Audit", written: "Exported") -> None:
 
 def _retraining(run: "RunDir", export: Path) -> list[str]:
     """The command that trains on the cleaned labels, from here."""
-    from surelabel.whereabouts import moved_paths
+    from surelabel.runs.locate import moved_paths
 
     files = ["--labels", str(export / "cleaned.csv"), "--trusted", str(export / "decisions.csv")]
     named = ("data.labels", "data.trusted", "noise.path")
@@ -133,9 +133,9 @@ def _retraining(run: "RunDir", export: Path) -> list[str]:
 
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:
     from surelabel import api
+    from surelabel.data.input_files import refuse_losing
     from surelabel.onnx_export import write_onnx
-    from surelabel.runs import RunDir
-    from surelabel.whereabouts import refuse_losing
+    from surelabel.runs.run_dir import RunDir
 
     refuse_losing(file, [RunDir.open(run)], option="--onnx")
     difference = write_onnx(api.load(run, trust=trust), file)

@@ -12,7 +12,7 @@ from surelabel.errors import SurelabelError
 
 if TYPE_CHECKING:
     from surelabel.data.examples import Corpus
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
 
 
 @app.command()
@@ -28,12 +28,12 @@ def report(
     json: Json = False,
 ) -> None:
     """One HTML file to look at, to mail and to keep: what training found, with pictures of the suspects."""
+    from surelabel.data.input_files import refuse_losing
     from surelabel.reporting.report import write_report
     from surelabel.reporting.scores import read_scores
     from surelabel.reporting.words import distinct
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
-    from surelabel.whereabouts import refuse_losing
 
     opened = [RunDir.open(run) for run in runs]
     file, files = not_a_folder(out or runs[0] / "report.html", "FILE.html"), scores or []

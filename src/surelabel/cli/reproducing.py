@@ -195,7 +195,7 @@ def _say_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
 
 
 def _planned_run(request: Request, trial: "Trial") -> dict[str, Any]:
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
 
     state, problem = _state(request, trial)
     epochs = trial.config.train.epochs

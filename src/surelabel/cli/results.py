@@ -24,10 +24,9 @@ def predict(
     """Classes, probabilities and confidence (tau) of new data."""
     from surelabel import api
     from surelabel.config import DataConfig
-    from surelabel.data.input_files import input_files
+    from surelabel.data.input_files import input_files, refuse_losing
     from surelabel.predictions import FIXED_COLUMNS, class_column, predictions, write_csv
-    from surelabel.runs import RunDir
-    from surelabel.whereabouts import refuse_losing
+    from surelabel.runs.run_dir import RunDir
 
     refuse_losing(out, [RunDir.open(run)], input_files(DataConfig(source=data)))
     model, file = api.load(run, trust=trust), _file(out, run / f"predictions-{Path(data).resolve().stem}.csv")
@@ -73,9 +72,9 @@ def audit(
     json: Json = False,
 ) -> None:
     """All labels of a finished run, the most suspicious first, and how many of them are wrong. Nothing is trained."""
-    from surelabel.runs import RunDir
+    from surelabel.data.input_files import refuse_losing
+    from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
-    from surelabel.whereabouts import refuse_losing
 
     refuse_losing(out, [RunDir.open(run)])
     table, file = audit(run, min_probability=min_probability), _file(out, run / "audit.csv")

@@ -20,10 +20,10 @@ def review(
     """Go through suspicious labels on a local page; decisions are kept in RUN/decisions.jsonl."""
     from surelabel import api
     from surelabel.reviewing.browser import open_page
-    from surelabel.reviewing.journal import FINAL
     from surelabel.reviewing.review import CSV_NAME
     from surelabel.reviewing.server import serve
-    from surelabel.runs import RunDir
+    from surelabel.runs.decisions import FINAL
+    from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
     def announce(address: str) -> None:

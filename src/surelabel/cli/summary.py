@@ -8,7 +8,7 @@ from surelabel import screen
 from surelabel.processes import is_further_process
 
 if TYPE_CHECKING:
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import Audit, Expected
 
 NUM_SHOWN = 5

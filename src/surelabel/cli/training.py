@@ -81,7 +81,7 @@ def resume(
 ) -> None:
     """Go on with a run that was stopped; it may go on elsewhere than it began."""
     from surelabel import api
-    from surelabel.runs import RunDir
+    from surelabel.runs.run_dir import RunDir
     from surelabel.training.tracking import tracked
 
     named = {"train.device": device, "train.devices": devices, "train.threads": threads}

@@ -1,14 +1,18 @@
-"""List the files that a data source is read from, so that no command overwrites one of them."""
+"""List the files that data and runs are read from, so that no command overwrites one of them."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
-from surelabel.config import DataConfig
+from surelabel.config import DataConfig, RunConfig
 from surelabel.data.arrays import npy
 from surelabel.data.originals import table_images
 from surelabel.data.tables import table_file
 from surelabel.errors import SurelabelError
+from surelabel.files import refuse_overwriting
+from surelabel.runs.locate import config_from_here
+from surelabel.runs.run_dir import RunDir
 
 
 def input_files(config: DataConfig) -> Iterator[Path]:
@@ -22,3 +26,24 @@ def input_files(config: DataConfig) -> Iterator[Path]:
         if table_file.accepts(source):
             with contextlib.suppress(SurelabelError):  # an unreadable table protects only itself
                 yield from (table_images(config.model_copy(update={"source": source})) or {}).values()
+
+
+def refuse_losing(
+    out: Path | None, runs: Iterable[RunDir] = (), more: Iterable[Path] = (), option: str = "--out"
+) -> None:
+    """Raise if `out` would replace a file of these runs, of the data they were trained on, or one of `more`."""
+    if out is not None:
+        refuse_overwriting(out, chain(more, *map(_files_behind, runs)), option)
+
+
+def _files_behind(run: RunDir) -> Iterator[Path]:
+    config = config_from_here(run)
+    yield from run.own_files()
+    yield from configured_files(config)
+
+
+def configured_files(config: RunConfig) -> Iterator[Path]:
+    """Yield the files and folders that a configuration reads."""
+    yield from input_files(config.data)
+    others = (config.noise and config.noise.path, config.model.weights, config.train.warm_start)
+    yield from (Path(name) for name in others if name)

@@ -10,7 +10,7 @@ from surelabel.core.collective import rank
 from surelabel.core.method import Method
 from surelabel.core.plan import Pass, View
 from surelabel.errors import RunError
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 
 @dataclass

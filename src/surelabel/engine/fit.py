@@ -27,7 +27,7 @@ from surelabel.engine.optim import make_optimiser, rate_at, set_rate
 from surelabel.engine.record import SampleRecord
 from surelabel.errors import NotFiniteError
 from surelabel.losses import cross_entropy
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 SAVE_EVERY = 20.0
 """Seconds: state is saved at the end of an epoch, but not more often than this."""

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from surelabel.errors import ConfigError, RunError
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts.corrections import MOST_NAMED, Rules, accept, listed, losing_classes
 

@@ -16,10 +16,10 @@ from surelabel.exporting.choosing import Cleaned, Decided, Rules, choose
 from surelabel.exporting.image_folder import check_images, write_images
 from surelabel.exporting.tables import write_tables
 from surelabel.files import new_folder, refuse_link
-from surelabel.runs import RunDir
+from surelabel.runs.locate import config_from_here
+from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts.corrections import losing_counts
-from surelabel.whereabouts import config_from_here
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from surelabel import methods
 from surelabel.config import WHERE_IT_RUNS, RunConfig
 from surelabel.core.method import options_of
 from surelabel.errors import RunError, SurelabelError
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.settings import dotted
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from surelabel.errors import ConfigError
 
 def names() -> list[str]:
     """Every method there is."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def find(name: str) -> type[Method]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from surelabel.config import RunConfig
 from surelabel.data.examples import Corpus, Examples
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 
 LEAST_SPREAD = 0.05

@@ -15,7 +15,7 @@ from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.gallery import MOST_SAMPLES, gallery
 from surelabel.reporting.markup import Html, element, joined
 from surelabel.reporting.scores import Comparison, compared
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 
 Scores = Mapping[str, Mapping[str, float]]

@@ -11,7 +11,7 @@ from surelabel.config import RunConfig
 from surelabel.errors import SurelabelError
 from surelabel.progress import Silent, accuracy_text
 from surelabel.reproducing.events import Advanced, Began, Ended, Event, Noted
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 QUIET = 0.1
 """Seconds between two events of a run: epochs of a tiny one are shorter than anybody can read."""

@@ -19,7 +19,7 @@ from surelabel.errors import ConfigError
 from surelabel.reproducing.attempt import attempt
 from surelabel.reproducing.backend import Job
 from surelabel.reproducing.events import Ended, Event
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 GRACE = 120.0
 """Seconds in which a run that was asked to stop must have saved its state."""

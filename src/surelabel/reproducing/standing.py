@@ -5,7 +5,7 @@ from typing import Literal
 
 from surelabel.errors import RunError
 from surelabel.presets.trial import Trial
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.settings import dotted
 
 SHOWN_FIELDS = 3

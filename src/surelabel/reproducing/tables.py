@@ -12,7 +12,7 @@ from surelabel.reproducing.chosen_epoch import chosen_value
 from surelabel.reproducing.standing import standing
 from surelabel.reproducing.table_parts import Cell, Entry, Summary, Table
 from surelabel.reproducing.table_text import FORMATS
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 __all__ = ["Entry", "Summary", "Table", "table", "write"]
 

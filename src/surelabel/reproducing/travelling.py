@@ -6,7 +6,7 @@ from pathlib import Path
 from surelabel.config import RunConfig
 from surelabel.errors import RunError
 from surelabel.files import replace_bytes
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 STAYS = {"lock", "state.pt"}

@@ -1,5 +1,5 @@
 """The review page: a person goes through suspicious labels in a browser, and every decision goes to a journal."""
 
-from surelabel.reviewing.journal import Conflict, Decision, Journal
+from surelabel.runs.decisions import Conflict, Decision, Journal
 
 __all__ = ["Conflict", "Decision", "Journal"]

@@ -9,11 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from surelabel.data.examples import Examples
 from surelabel.errors import DataError, RunError
-from surelabel.reviewing.journal import Conflict, Journal, Wish
 from surelabel.reviewing.pictures import png
 from surelabel.reviewing.suspects import Filter, Suspects
 from surelabel.reviewing.values import Values
-from surelabel.runs import RunDir
+from surelabel.runs.decisions import Conflict, Journal, Wish
+from surelabel.runs.run_dir import RunDir
 
 PAGE_ROWS = 60
 """Rows of one answer."""

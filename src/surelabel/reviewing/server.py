@@ -16,11 +16,11 @@ from surelabel.data.examples import Corpus
 from surelabel.errors import ConfigError, RunError, SurelabelError
 from surelabel.reviewing.assets import Assets
 from surelabel.reviewing.guard import HOST, Access, Guard
-from surelabel.reviewing.journal import FILE_NAME, Journal
 from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects
 from surelabel.reviewing.values import Values
-from surelabel.runs import RunDir
+from surelabel.runs.decisions import FILE_NAME, Journal
+from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 
 STOP_SECONDS = 2

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from surelabel.data.examples import Corpus, Examples
 from surelabel.errors import RunError
-from surelabel.reviewing.journal import FINAL, Book, Standing
+from surelabel.runs.decisions import FINAL, Book, Standing
 from surelabel.verdicts import SUSPICIOUS_FROM, Audit
 
 NUM_CANDIDATES = 10

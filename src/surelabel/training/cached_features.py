@@ -20,7 +20,7 @@ from surelabel.data.rows import Look
 from surelabel.engine import distributed
 from surelabel.errors import ConfigError, RunError
 from surelabel.models import Extractor
-from surelabel.runs import RunDir, read_tensors
+from surelabel.runs.run_dir import RunDir, read_tensors
 from surelabel.training import build
 
 FILE = "features.safetensors"

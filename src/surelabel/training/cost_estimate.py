@@ -18,7 +18,7 @@ from surelabel.data.examples import Corpus
 from surelabel.data.inputs import Inputs
 from surelabel.engine.fit import Interrupted
 from surelabel.progress import Silent
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 from surelabel.training.session import train
 

@@ -12,7 +12,7 @@ from surelabel.config import RunConfig
 from surelabel.data.inputs import Inputs, Lazy
 from surelabel.errors import RunError
 from surelabel.models import Extractor
-from surelabel.runs import RunDir, read_tensors
+from surelabel.runs.run_dir import RunDir, read_tensors
 from surelabel.training import build, cached_features
 
 

@@ -14,7 +14,7 @@ from surelabel.engine.finish import finish
 from surelabel.engine.fit import Engine, Progress, Setup
 from surelabel.errors import RunError
 from surelabel.models import Extractor
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.signals import stop_on_signals
 from surelabel.training import build, cached_features, warm_start
 from surelabel.training.startup import check_or_write

@@ -14,7 +14,7 @@ from surelabel.config import RunConfig
 from surelabel.core.collective import world_size
 from surelabel.data.examples import Corpus
 from surelabel.errors import RunError
-from surelabel.runs import SCHEMA_VERSION, RunDir
+from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 
 def check_or_write(

@@ -18,7 +18,7 @@ from surelabel.config import RunConfig
 from surelabel.errors import ConfigError
 from surelabel.files import refuse_link
 from surelabel.processes import is_further_process
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 
 class Tracker(Protocol):

@@ -15,7 +15,7 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.core.method import Method
 from surelabel.errors import ConfigError
-from surelabel.runs import RunDir, read_tensors
+from surelabel.runs.run_dir import RunDir, read_tensors
 
 _BODY = ".backbone."
 _USUAL = "network"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.errors import ConfigError
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import advice, classes, corrections, evidence, measures, summary
 from surelabel.verdicts import budget as budgets
 from surelabel.verdicts.budget import Expected

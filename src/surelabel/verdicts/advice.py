@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from surelabel.config import MethodConfig
 from surelabel.errors import RunError
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
     from surelabel.verdicts import Audit

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts.calibration import Calibration
 from surelabel.verdicts.curve import calibrated
 

@@ -1,13 +1,9 @@
 """Where the data of a run are, seen from here: a run keeps paths as they were given, relative to the folder that it began in."""
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
 from pathlib import Path
 
 from surelabel.config import RunConfig, validated
-from surelabel.data.input_files import input_files
-from surelabel.files import refuse_overwriting
-from surelabel.runs import RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.settings import set_field
 
 DATA_PATHS = ("source", "root", "test", "labels", "trusted")
@@ -33,24 +29,3 @@ def config_from_here(run: RunDir) -> RunConfig:
     for name, path in moved_paths(run).items():
         set_field(content, name, path)
     return validated(content)
-
-
-def refuse_losing(
-    out: Path | None, runs: Iterable[RunDir] = (), more: Iterable[Path] = (), option: str = "--out"
-) -> None:
-    """Raise if `out` would replace a file of these runs, of the data they were trained on, or one of `more`."""
-    if out is not None:
-        refuse_overwriting(out, chain(more, *map(_files_behind, runs)), option)
-
-
-def _files_behind(run: RunDir) -> Iterator[Path]:
-    config = config_from_here(run)
-    yield from run.own_files()
-    yield from configured_files(config)
-
-
-def configured_files(config: RunConfig) -> Iterator[Path]:
-    """Yield the files and folders that a configuration reads."""
-    yield from input_files(config.data)
-    others = (config.noise and config.noise.path, config.model.weights, config.train.warm_start)
-    yield from (Path(name) for name in others if name)
