@@ -20,7 +20,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from surelabel.api import fit
-from surelabel.settings import parsed_assignment
+from surelabel.overrides import parsed_assignment
 
 VARIANTS = {
     "penalty_weight=0.2": {"method.penalty_weight": 0.2},

@@ -24,7 +24,7 @@ from surelabel.catalogue import shape_of
 from surelabel.config import validated
 from surelabel.data.examples import Corpus, Examples
 from surelabel.engine import distributed
-from surelabel.engine.fit import Engine, Setup
+from surelabel.engine.loop import Engine, Setup
 from surelabel.progress import Silent
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build

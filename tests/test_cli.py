@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import surelabel
 from surelabel import api
 from surelabel.cli import app
-from surelabel.engine.fit import Interrupted
+from surelabel.engine.loop import Interrupted
 from surelabel.runs.run_dir import RunDir
 from surelabel.screen import plain, sparkline
 

@@ -20,7 +20,7 @@ from surelabel.config import (
     validated,
 )
 from surelabel.errors import ConfigError
-from surelabel.settings import parsed_assignment, read_config, set_field
+from surelabel.overrides import parsed_assignment, read_config, set_field
 
 # No field has its default.
 FULL: dict[str, Any] = {

@@ -8,7 +8,7 @@ import pytest
 
 from surelabel import api, noise
 from surelabel.data import caches
-from surelabel.engine.fit import Interrupted
+from surelabel.engine.loop import Interrupted
 from surelabel.errors import RunError
 from surelabel.runs.decisions import Journal, Wish
 

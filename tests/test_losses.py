@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surelabel.losses import cross_entropy, generalised_cross_entropy, mean_absolute_error, reverse_cross_entropy
+from surelabel.core.losses import cross_entropy, generalised_cross_entropy, mean_absolute_error, reverse_cross_entropy
 
 LOGITS = torch.tensor([[0.0, math.log(3), 0.0], [math.log(2), 0.0, 0.0]], dtype=torch.float64)
 LABEL = torch.tensor([1, 2])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from surelabel.core import Clock
-from surelabel.mixing import mixed, mixing_share, sharpen
+from surelabel.methods._mixing import mixed, mixing_share, sharpen
 
 
 def clock(step: int = 0, seed: int = 0) -> Clock:

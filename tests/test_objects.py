@@ -13,7 +13,7 @@ import surelabel
 from surelabel.api import configured
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.engine.fit import Interrupted
+from surelabel.engine.loop import Interrupted
 from surelabel.errors import ConfigError, DataError, RunError
 from surelabel.runs.run_dir import RunDir
 

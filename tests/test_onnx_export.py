@@ -5,15 +5,16 @@ import json
 import numpy as np
 import pytest
 
-from surelabel import api, onnx_export
+from surelabel import api
 from surelabel.errors import ConfigError
+from surelabel.exporting import onnx
 
 REASON = "the extra `export` (onnx, onnxscript, onnxruntime) is not installed"
 
 
 @pytest.fixture(scope="module")
 def packages():
-    for name in onnx_export.PACKAGES:
+    for name in onnx.PACKAGES:
         pytest.importorskip(name, reason=REASON)
 
 
@@ -31,7 +32,7 @@ def run_onnx(path, x):
 class TestFile:
     def test_features_with_tau(self, tiny, tmp_path):
         model = api.load(api.fit(tiny("car"), tmp_path / "run"))
-        difference = onnx_export.write_onnx(model, tmp_path / "m.onnx")
+        difference = onnx.write_onnx(model, tmp_path / "m.onnx")
         x = np.random.default_rng(1).normal(size=(50, 6)).astype(np.float32) * 3
         found, names = run_onnx(tmp_path / "m.onnx", x)
         assert difference < 1e-5
@@ -42,7 +43,7 @@ class TestFile:
 
     def test_two_networks_without_tau(self, tiny, tmp_path):
         model = api.load(api.fit(tiny("co_teaching", train__epochs=1), tmp_path / "run"))
-        onnx_export.write_onnx(model, tmp_path / "m.onnx")
+        onnx.write_onnx(model, tmp_path / "m.onnx")
         x = np.zeros((1, 6), dtype=np.float32)
         found, _ = run_onnx(tmp_path / "m.onnx", x)
         assert list(found) == ["probability"]
@@ -52,7 +53,7 @@ class TestFile:
         x = np.random.default_rng(0).integers(0, 256, (24, 3, 16, 16), dtype=np.uint8)
         settings = {"model": "resnet18", "train.epochs": 1, "train.threads": 1, "train.device": "cpu"}
         model = api.load(api.fit((x, np.arange(24) % 2), tmp_path / "run", settings=settings))
-        onnx_export.write_onnx(model, tmp_path / "m.onnx")
+        onnx.write_onnx(model, tmp_path / "m.onnx")
         found, _ = run_onnx(tmp_path / "m.onnx", x[:5])
         assert np.abs(found["probability"] - model.predict_proba(x[:5])).max() < 1e-5
 
@@ -60,12 +61,12 @@ class TestFile:
         model = api.load(api.fit(tiny("cross_entropy", train__epochs=1), tmp_path / "run"))
         for path in (tmp_path / "no" / "m.onnx", tmp_path / "m.bin"):
             with pytest.raises(ConfigError, match=r"expected FILE\.onnx in a folder that exists"):
-                onnx_export.write_onnx(model, path)
+                onnx.write_onnx(model, path)
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx_export, "find_spec", lambda name: None)
+    monkeypatch.setattr(onnx, "find_spec", lambda name: None)
     with pytest.raises(
         ConfigError, match=r"--onnx needs onnx, onnxscript, onnxruntime: pip install 'surelabel\[export\]'"
     ):
-        onnx_export.write_onnx(None, tmp_path / "m.onnx")
+        onnx.write_onnx(None, tmp_path / "m.onnx")

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.selection import low_component_probability, smallest
+from surelabel.methods._selection import low_component_probability, smallest
 
 NAN = float("nan")
 

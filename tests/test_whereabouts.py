@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from surelabel import api
-from surelabel.engine.fit import Interrupted
+from surelabel.engine.loop import Interrupted
 from surelabel.runs.run_dir import RunDir
 
 pytestmark = pytest.mark.training

@@ -13,14 +13,14 @@ from surelabel.config import RunConfig, validated
 from surelabel.data import objects
 from surelabel.data.examples import Corpus
 from surelabel.data.input_files import configured_files
-from surelabel.engine.fit import Interrupted, Progress
+from surelabel.engine.loop import Interrupted, Progress
 from surelabel.errors import ConfigError, RunError
 from surelabel.files import refuse_overwriting
+from surelabel.overrides import set_field
 from surelabel.processes import is_further_process
 from surelabel.progress import Silent
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
-from surelabel.settings import set_field
 from surelabel.training import build
 from surelabel.training.predictor import TrainedModel
 from surelabel.training.session import train

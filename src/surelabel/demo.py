@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from surelabel import api
-from surelabel.engine.fit import Progress
+from surelabel.engine.loop import Progress
 from surelabel.errors import ConfigError, RunError
 from surelabel.files import replace_stream
 from surelabel.runs.run_dir import RunDir

@@ -110,7 +110,7 @@ def test_interrupted_and_resumed_is_bit_equal(name, steps, tiny, tmp_path, outco
 @pytest.mark.parametrize("name", ALL)
 def test_killed_after_every_epoch_resumes_bit_equal(name, tiny, tmp_path, outcome, monkeypatch):
     """A process that dies right after each save, without a word, goes on from there: every epoch in its own process."""
-    from surelabel.engine import fit as engine
+    from surelabel.engine import loop as engine
 
     class DiesError(Exception):
         pass

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from surelabel.core import Clock
-from surelabel.core.plan import seed_of
+from surelabel.core.stages import seed_of
 
 PINNED = 8982354262398973622
 HERE = Clock("train", epoch=3, epochs=10, step=2, steps=4, run_fraction=0.25, seed=7)

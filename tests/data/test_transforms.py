@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from surelabel.core.plan import seed_of
+from surelabel.core.stages import seed_of
 from surelabel.data.inputs import centred
 from surelabel.data.strong import NUM_DRAWS, strong
 from surelabel.data.transforms import Augment, draws, statistics

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from torch import nn
 
 from surelabel.core import Batch, Method, Outputs, Task
+from surelabel.core.losses import cross_entropy
 from surelabel.data.examples import Examples
 from surelabel.data.loaders import Loader
 from surelabel.engine.evaluate import GradientShare, accuracies, in_eval_mode, memorisation, predictions
-from surelabel.losses import cross_entropy
 
 
 class Logits(nn.Module):

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from surelabel.methods._mixing import mixed, mixing_share
 from surelabel.methods.beta_mixture import (
     BetaMixture,
     BetaPair,
@@ -16,7 +17,6 @@ from surelabel.methods.beta_mixture import (
     wrong_probability,
 )
 from surelabel.methods.dividemix import uniformity_penalty
-from surelabel.mixing import mixed, mixing_share
 
 GIVEN = torch.tensor([0, 1, 2, 0, 1, 2])
 N, K = len(GIVEN), 3

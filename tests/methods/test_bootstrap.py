@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 from surelabel.methods.bootstrap import Bootstrap, hard_bootstrap, soft_bootstrap
 
 GIVEN = torch.tensor([0, 1, 2])

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from surelabel.core import Batch
+from surelabel.methods._mixing import sharpen
 from surelabel.methods.dividemix import DivideMix, guess, uniformity_penalty
-from surelabel.mixing import sharpen
 
 GIVEN = torch.tensor([0, 1, 2, 0, 1, 2, 0, 1])
 N, K = len(GIVEN), 3

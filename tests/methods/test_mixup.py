@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from surelabel.methods._mixing import mixed, mixing_share
 from surelabel.methods.mixup import Mixup
-from surelabel.mixing import mixed, mixing_share
 
 GIVEN = torch.tensor([0, 1, 2, 1])
 X = torch.randn(4, 4, generator=torch.Generator().manual_seed(0))

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 from surelabel.methods.sat import SAT
 
 GIVEN = torch.tensor([0, 1, 2, 0])

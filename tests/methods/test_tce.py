@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 from surelabel.methods.tce import TCE, taylor_cross_entropy
 
 GIVEN = torch.tensor([0, 1, 2])

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from surelabel import fit, resume
 from surelabel.cli import app
-from surelabel.engine.fit import Interrupted
+from surelabel.engine.loop import Interrupted
 from surelabel.errors import RunError
 from surelabel.noise import read_manifest, verify
 

@@ -10,8 +10,8 @@ import torch
 import surelabel
 from surelabel.data import load_corpus
 from surelabel.errors import DataError
+from surelabel.models.patches import draw_filters
 from surelabel.presets import SCALES, Prepared, planned
-from surelabel.reproducing.patches import draw_filters
 from surelabel.reproducing.preparation import prepare, prepare_one
 
 FEW = {

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from surelabel import api
-from surelabel.engine.fit import Interrupted
+from surelabel.engine.loop import Interrupted
 from surelabel.errors import ConfigError
 from surelabel.presets.trial import Trial
 from surelabel.reproducing import Processes, run_all, standing

@@ -134,7 +134,7 @@ def _retraining(run: "RunDir", export: Path) -> list[str]:
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:
     from surelabel import api
     from surelabel.data.input_files import refuse_losing
-    from surelabel.onnx_export import write_onnx
+    from surelabel.exporting.onnx import write_onnx
     from surelabel.runs.run_dir import RunDir
 
     refuse_losing(file, [RunDir.open(run)], option="--onnx")

@@ -10,7 +10,7 @@ import typer
 
 from surelabel.config import RunConfig, validated
 from surelabel.errors import ConfigError
-from surelabel.settings import parsed_assignment, read_config, set_field
+from surelabel.overrides import parsed_assignment, read_config, set_field
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:

@@ -15,7 +15,7 @@ from surelabel.processes import is_further_process
 @contextlib.contextmanager
 def saying_how_to_resume(run: Path | None) -> Iterator[None]:
     """Turn a run that was asked to stop into a line and the exit code that shells expect of the signal."""
-    from surelabel.engine.fit import Interrupted
+    from surelabel.engine.loop import Interrupted
 
     try:
         yield

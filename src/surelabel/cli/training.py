@@ -14,7 +14,7 @@ from surelabel.cli.settings import takes_settings
 from surelabel.cli.stopping import saying_how_to_resume
 from surelabel.cli.summary import report
 from surelabel.config import RunConfig
-from surelabel.settings import parsed_assignment
+from surelabel.overrides import parsed_assignment
 
 Log = Annotated[
     list[str] | None, typer.Option("--log", metavar="NAME", help="tensorboard or wandb, beside RUN/metrics.jsonl.")

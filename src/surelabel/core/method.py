@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from surelabel.core.batch import Batch
-from surelabel.core.plan import Clock, Stage, View
+from surelabel.core.stages import Clock, Stage, View
 from surelabel.core.state import SampleStore
 
 

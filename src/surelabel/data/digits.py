@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from surelabel.config import DataConfig
-from surelabel.core.plan import seed_of
+from surelabel.core.stages import seed_of
 from surelabel.data.images import fitted, square
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Parts, Rows

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from surelabel.core.batch import Batch
 from surelabel.core.collective import gathered, rank, world_size
-from surelabel.core.plan import View, seed_of
+from surelabel.core.stages import View, seed_of
 from surelabel.data.examples import Examples
 from surelabel.data.inputs import centred
 from surelabel.data.streaming import Request, StreamedImages, prefetched

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from surelabel.config import DataConfig
-from surelabel.core.plan import seed_of
+from surelabel.core.stages import seed_of
 from surelabel.data.examples import Corpus, Examples
 from surelabel.data.rows import Parts, Rows
 from surelabel.errors import DataError

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from surelabel.core.plan import seed_of
+from surelabel.core.stages import seed_of
 from surelabel.data.strong import NUM_DRAWS, strong
 
 # The increment and the two multipliers of splitmix64 (Steele, Lea and Flood, 2014), as signed 64-bit numbers.

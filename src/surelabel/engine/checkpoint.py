@@ -8,7 +8,7 @@ from torch import Tensor
 
 from surelabel.core.collective import rank
 from surelabel.core.method import Method
-from surelabel.core.plan import Pass, View
+from surelabel.core.stages import Pass, View
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import RunDir
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from surelabel.core.batch import Batch, Outputs
 from surelabel.core.collective import total
 from surelabel.core.method import Method
-from surelabel.core.plan import View
+from surelabel.core.stages import View
 from surelabel.data.loaders import Loader
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from surelabel.core.batch import Batch
 from surelabel.core.collective import rank, total
-from surelabel.core.plan import View
+from surelabel.core.stages import View
 from surelabel.data.loaders import Loader
 from surelabel.engine.evaluate import (
     GradientShare,
@@ -21,7 +21,7 @@ from surelabel.engine.evaluate import (
 )
 
 if TYPE_CHECKING:
-    from surelabel.engine.fit import Engine
+    from surelabel.engine.loop import Engine
 
 LOOK_EVERY = 5
 """Epochs between evaluation passes over the training set, for steps that do not say what they saw."""

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from surelabel.config import Cosine, CosineRestarts, MultiStep, OneCycle, OptimiserConfig
-from surelabel.core.plan import Clock
+from surelabel.core.stages import Clock
 
 
 def rate_at(config: OptimiserConfig, clock: Clock) -> float:

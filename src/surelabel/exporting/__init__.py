@@ -1,8 +1,8 @@
 """The cleaned data of a run as files that other tools read, and taking them back."""
 
-from surelabel.exporting.choosing import Cleaned, choose
-from surelabel.exporting.taking_back import undo
-from surelabel.exporting.writing import Exported, export
+from surelabel.exporting.selection import Cleaned, choose
+from surelabel.exporting.undo import undo
+from surelabel.exporting.write import Exported, export
 from surelabel.verdicts.corrections import Rules
 
 __all__ = ["Cleaned", "Exported", "Rules", "choose", "export", "undo"]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from surelabel.errors import ConfigError, DataError
-from surelabel.exporting.choosing import Cleaned
+from surelabel.exporting.selection import Cleaned
 
 FOLDER = "images"
 LONGEST = 200

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.exporting.choosing import Cleaned
+from surelabel.exporting.selection import Cleaned
 
 README = """Cleaned labels, written by surelabel. Rows are in the order of the run's labels.parquet in every file.
 

@@ -12,8 +12,8 @@ from surelabel import methods
 from surelabel.config import WHERE_IT_RUNS, RunConfig
 from surelabel.core.method import options_of
 from surelabel.errors import RunError, SurelabelError
+from surelabel.overrides import dotted
 from surelabel.runs.run_dir import RunDir
-from surelabel.settings import dotted
 
 if TYPE_CHECKING:
     from surelabel.data.examples import Corpus

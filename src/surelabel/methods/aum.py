@@ -34,7 +34,7 @@ from torch import Tensor
 
 from surelabel.config import Constant, OptimiserConfig
 from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 
 def margins(logits: Tensor, label: Tensor) -> Tensor:

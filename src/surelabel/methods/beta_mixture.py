@@ -38,9 +38,9 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
+from surelabel.methods._mixing import mixed, mixing_share
 from surelabel.methods.dividemix import uniformity_penalty
-from surelabel.mixing import mixed, mixing_share
 
 PUBLISHED_WARM_UP_SHARE = 105 / 300
 PUBLISHED_DYNAMIC_SHARE = 5 / 300

@@ -19,7 +19,7 @@ from pydantic import Field
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 Target = Literal["soft", "hard"]
 PUBLISHED_LABEL_WEIGHT: dict[Target, float] = {"soft": 0.95, "hard": 0.8}

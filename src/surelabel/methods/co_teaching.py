@@ -19,8 +19,8 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
-from surelabel.selection import easiest, estimated_noise_rate, low_component_probability
+from surelabel.core.losses import cross_entropy
+from surelabel.methods._selection import easiest, estimated_noise_rate, low_component_probability
 
 PUBLISHED_RAMP_SHARE = 10 / 200
 

@@ -19,9 +19,9 @@ import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from surelabel.core import Batch, Clock, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
+from surelabel.methods._selection import easiest
 from surelabel.methods.co_teaching import CoTeaching
-from surelabel.selection import easiest
 
 PUBLISHED_AGREEMENT_SHARE = 20 / 200
 

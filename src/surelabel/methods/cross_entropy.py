@@ -5,7 +5,7 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 from surelabel.methods.car import PUBLISHED_START_SHARE, Momentum, TargetEstimation, TargetStrategy
 
 

@@ -40,7 +40,7 @@ from pydantic import NonNegativeInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 PUBLISHED_START_SHARE = 40 / 120
 NUM_ROWS, CHUNK, NEIGHBOURS, WINDOW = 1280, 128, 20, 5

@@ -36,7 +36,7 @@ from pydantic import NonNegativeInt, PositiveFloat
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 PUBLISHED_WARM_UP_SHARE = 20 / 200
 HELD_OUT_SHARE = 0.1

@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from surelabel.core import Batch, Clock, Method, SampleStore, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 DEFAULT_SHARE = 0.5
 """Lambda^2 / N."""

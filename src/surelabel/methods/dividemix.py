@@ -25,9 +25,9 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, total
-from surelabel.losses import cross_entropy
-from surelabel.mixing import mixed, mixing_share, sharpen
-from surelabel.selection import low_component_probability
+from surelabel.core.losses import cross_entropy
+from surelabel.methods._mixing import mixed, mixing_share, sharpen
+from surelabel.methods._selection import low_component_probability
 
 
 def uniformity_penalty(logits: Tensor, weight: Tensor) -> Tensor:

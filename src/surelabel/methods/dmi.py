@@ -34,7 +34,7 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, total
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
 PUBLISHED_PRETRAINING_SHARE = 120 / 220

@@ -29,7 +29,7 @@ from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 SMALLEST_PROBABILITY = 1e-4
 """The authors': p~ stays this far from 0 and 1, where the regulariser then has no gradient."""

@@ -37,10 +37,10 @@ from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
 from surelabel.core import EMA, Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
+from surelabel.methods._mixing import mixed, mixing_share
 from surelabel.methods.elr import clamped_probability, early_learning_regulariser
 from surelabel.methods.mean_teacher import ramp_up
-from surelabel.mixing import mixed, mixing_share
 
 PUBLISHED_RAMP_SHARE = 40_000 / (200 * 352)
 NO_MASS = 1e-8

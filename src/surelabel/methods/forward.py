@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
 OUTLIER_SHARE = 0.3

@@ -25,7 +25,7 @@ from pydantic import Field
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
-from surelabel.losses import generalised_cross_entropy
+from surelabel.core.losses import generalised_cross_entropy
 
 PUBLISHED_PRUNING_SHARE = 40 / 120
 PUBLISHED_INTERVAL_SHARE = 10 / 120

@@ -22,7 +22,7 @@ from pydantic import NonNegativeFloat
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 SMALLEST_DOUBT = 1e-6
 """Floor of 1 - p_y, which divides: below it, float32 has no digits left in p - e_y that the quotient could be taken of."""

@@ -39,9 +39,9 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View, total
-from surelabel.core.plan import seed_of
-from surelabel.losses import cross_entropy
-from surelabel.selection import easiest, smallest
+from surelabel.core.losses import cross_entropy
+from surelabel.core.stages import seed_of
+from surelabel.methods._selection import easiest, smallest
 
 PUBLISHED_HALF, PUBLISHED_MAIN, PUBLISHED_ITERATIONS = 50, 200, 4
 PUBLISHED_EPOCHS = 2 * PUBLISHED_ITERATIONS * PUBLISHED_HALF + PUBLISHED_MAIN

@@ -22,9 +22,9 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
+from surelabel.methods._selection import easiest
 from surelabel.methods.co_teaching import CoTeaching
-from surelabel.selection import easiest
 
 
 def symmetric_divergence(first: Tensor, second: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ from torch import Tensor, nn
 
 from surelabel.config import Constant, OptimiserConfig
 from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View, total
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 PUBLISHED_EPOCHS = 320
 LABEL_SHARE = 200 / PUBLISHED_EPOCHS

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 
 def smoothed_cross_entropy(logits: Tensor, label: Tensor, smoothing: float) -> Tensor:

@@ -8,7 +8,7 @@ we keep the paper's factor. The verdict is the default: the method has no term o
 """
 
 from surelabel.core import Batch, Clock, Method, Step, Task
-from surelabel.losses import mean_absolute_error
+from surelabel.core.losses import mean_absolute_error
 
 
 class MAE(Method):

@@ -32,7 +32,7 @@ from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor
 
 from surelabel.core import EMA, Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 PUBLISHED_RAMP_SHARE = 5 / 180
 

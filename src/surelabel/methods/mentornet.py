@@ -42,8 +42,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, gathered, own_rows
-from surelabel.losses import cross_entropy
-from surelabel.selection import ROUNDING, smallest
+from surelabel.core.losses import cross_entropy
+from surelabel.methods._selection import ROUNDING, smallest
 
 Curriculum = Literal["predefined", "self_paced", "linear", "focal", "hard", "none"]
 Share = Annotated[float, Field(ge=0, le=1)]

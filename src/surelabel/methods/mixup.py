@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat
 
 from surelabel.core import Batch, Clock, Method, Step, Task
-from surelabel.losses import cross_entropy
-from surelabel.mixing import mixed, mixing_share
+from surelabel.core.losses import cross_entropy
+from surelabel.methods._mixing import mixed, mixing_share
 
 
 class Mixup(Method):

@@ -24,7 +24,7 @@ from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Step, Task
-from surelabel.losses import mean_absolute_error, reverse_cross_entropy
+from surelabel.core.losses import mean_absolute_error, reverse_cross_entropy
 
 LOG_ZERO = math.log(1e-4)
 """A of the reverse cross entropy, as in the authors' code."""

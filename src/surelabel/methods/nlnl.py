@@ -35,7 +35,7 @@ from torch import Tensor
 
 from surelabel.config import Constant, OptimiserConfig
 from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View, gathered, own_rows
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 MEMORY = 10
 """Visits that conf is the mean of."""

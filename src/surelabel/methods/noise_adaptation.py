@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
 SMALLEST_TRANSITION = 1e-8

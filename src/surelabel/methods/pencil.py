@@ -39,7 +39,7 @@ from torch.nn import functional as F
 
 from surelabel.config import Constant, OptimiserConfig
 from surelabel.core import Batch, Clock, Method, Run, SampleStore, Stage, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 BACKBONE_SHARE = 70 / 320
 LABELS_END_SHARE = 200 / 320

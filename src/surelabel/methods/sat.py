@@ -22,7 +22,7 @@ from pydantic import Field, NonNegativeInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 PUBLISHED_START_SHARE = 60 / 200
 

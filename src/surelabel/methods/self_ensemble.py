@@ -38,7 +38,7 @@ from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
 from surelabel.core import EMA, Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
-from surelabel.losses import cross_entropy
+from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
 RAMP_SHARE = 30 / 180

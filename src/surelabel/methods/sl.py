@@ -17,7 +17,7 @@ import math
 from pydantic import NegativeFloat, NonNegativeFloat
 
 from surelabel.core import Batch, Clock, Method, Step, Task
-from surelabel.losses import cross_entropy, reverse_cross_entropy
+from surelabel.core.losses import cross_entropy, reverse_cross_entropy
 
 LOG_ZERO = math.log(1e-4)
 """A: what log 0 is defined as, as in the authors' code."""

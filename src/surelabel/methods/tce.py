@@ -14,7 +14,7 @@ from pydantic import PositiveInt
 from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Step, Task
-from surelabel.losses import generalised_cross_entropy
+from surelabel.core.losses import generalised_cross_entropy
 
 
 def taylor_cross_entropy(logits: Tensor, label: Tensor, order: int) -> Tensor:

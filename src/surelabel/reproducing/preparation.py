@@ -10,8 +10,8 @@ from surelabel import files
 from surelabel.config import DataConfig
 from surelabel.data import Corpus, Examples, load_corpus
 from surelabel.errors import DataError, SurelabelError
+from surelabel.models.patches import draw_filters
 from surelabel.presets import Prepared, Trial, scale_named
-from surelabel.reproducing.patches import draw_filters
 
 
 def prepare(

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Literal
 
 from surelabel.errors import RunError
+from surelabel.overrides import dotted
 from surelabel.presets.trial import Trial
 from surelabel.runs.run_dir import RunDir
-from surelabel.settings import dotted
 
 SHOWN_FIELDS = 3
 

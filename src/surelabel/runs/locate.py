@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from surelabel.config import RunConfig, validated
+from surelabel.overrides import set_field
 from surelabel.runs.run_dir import RunDir
-from surelabel.settings import set_field
 
 DATA_PATHS = ("source", "root", "test", "labels", "trusted")
 """Settings of data that may be paths."""

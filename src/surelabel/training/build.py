@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from surelabel import methods, models, noise
 from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig
 from surelabel.core.method import Method, Task
-from surelabel.core.plan import seed_of
+from surelabel.core.stages import seed_of
 from surelabel.data import load_corpus
 from surelabel.data.examples import Corpus, Examples
 from surelabel.data.loaders import Loader

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from surelabel.config import RunConfig
-from surelabel.core.plan import View, seed_of
+from surelabel.core.stages import View, seed_of
 from surelabel.data import caches
 from surelabel.data.examples import Corpus, Examples
 from surelabel.data.inputs import Inputs, Mapped, digest_of

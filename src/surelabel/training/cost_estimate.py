@@ -16,7 +16,7 @@ from surelabel.core.state import SampleStore
 from surelabel.data.duplicates import Twins, hashes, leaked, twins
 from surelabel.data.examples import Corpus
 from surelabel.data.inputs import Inputs
-from surelabel.engine.fit import Interrupted
+from surelabel.engine.loop import Interrupted
 from surelabel.progress import Silent
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build

@@ -10,12 +10,12 @@ from surelabel import noise
 from surelabel.config import RunConfig
 from surelabel.data.examples import Corpus
 from surelabel.engine import distributed
-from surelabel.engine.finish import finish
-from surelabel.engine.fit import Engine, Progress, Setup
+from surelabel.engine.loop import Engine, Progress, Setup
+from surelabel.engine.signals import stop_on_signals
+from surelabel.engine.verdict import finish
 from surelabel.errors import RunError
 from surelabel.models import Extractor
 from surelabel.runs.run_dir import RunDir
-from surelabel.signals import stop_on_signals
 from surelabel.training import build, cached_features, warm_start
 from surelabel.training.startup import check_or_write
 

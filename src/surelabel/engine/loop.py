@@ -13,8 +13,9 @@ from torch import Tensor
 from surelabel.config import OptimiserConfig, RunConfig
 from surelabel.core.batch import Batch
 from surelabel.core.collective import gathered
+from surelabel.core.losses import cross_entropy
 from surelabel.core.method import Method, Step
-from surelabel.core.plan import Clock, Pass, Stage, View, seed_of
+from surelabel.core.stages import Clock, Pass, Stage, View, seed_of
 from surelabel.core.state import EMA
 from surelabel.data.epochs import drawn
 from surelabel.data.examples import Corpus
@@ -26,7 +27,6 @@ from surelabel.engine.metrics import Metrics
 from surelabel.engine.optim import make_optimiser, rate_at, set_rate
 from surelabel.engine.record import SampleRecord
 from surelabel.errors import NotFiniteError
-from surelabel.losses import cross_entropy
 from surelabel.runs.run_dir import RunDir
 
 SAVE_EVERY = 20.0

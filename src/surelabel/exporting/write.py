@@ -12,8 +12,8 @@ import numpy as np
 import surelabel
 from surelabel.errors import ConfigError, RunError
 from surelabel.exporting import manifest
-from surelabel.exporting.choosing import Cleaned, Decided, Rules, choose
 from surelabel.exporting.image_folder import check_images, write_images
+from surelabel.exporting.selection import Cleaned, Decided, Rules, choose
 from surelabel.exporting.tables import write_tables
 from surelabel.files import new_folder, refuse_link
 from surelabel.runs.locate import config_from_here

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from surelabel.core.plan import View
+from surelabel.core.stages import View
 from surelabel.core.state import SampleStore
 from surelabel.data.loaders import Loader
 from surelabel.engine import distributed
 from surelabel.engine.evaluate import predictions
-from surelabel.engine.fit import Engine
+from surelabel.engine.loop import Engine
 
 
 def finish(engine: Engine) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from surelabel.engine.fit import Interrupted
+from surelabel.engine.loop import Interrupted
 
 
 @contextlib.contextmanager
