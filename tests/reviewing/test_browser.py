@@ -239,6 +239,23 @@ def test_names_are_shown_as_they_are_and_classes_are_found_by_typing(server, ope
     assert len(service.lines()) == 1
 
 
+def test_a_key_right_after_a_dialog_has_closed_is_not_lost(server, opened):
+    page = opened(server().address)
+    page.keyboard.press("?")
+    page.keyboard.press("Escape")
+    expect(page.locator("#help")).to_be_hidden()
+    # The focus may still be on the dialog's button, as it is on a busy machine.
+    press = (
+        "(name) => document.querySelector(name).dispatchEvent(new KeyboardEvent('keydown', {key: 'c', bubbles: true}))"
+    )
+    page.evaluate(press, "#help button")
+    expect(page.locator("#chooser")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#chooser")).to_be_hidden()
+    page.evaluate(press, "#chooser-text")
+    expect(page.locator("#chooser")).to_be_visible()
+
+
 def test_filters_by_pair(to_look_at, opened):
     page = opened(to_look_at.address)
     pair = page.locator("#pairs button").first

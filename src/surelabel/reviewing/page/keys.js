@@ -9,4 +9,6 @@ export function shortcuts(classes, row) {
   return offered.slice(0, DIGITS.length).map((one, place) => [DIGITS[place], one]);
 }
 
-export const isTyping = (target) => target.closest?.("input, select, textarea, dialog") !== null;
+export const isTyping = (target) =>
+  // A dialog that was just closed keeps the focus for a moment; keys pressed then are for the page.
+  !target.closest?.("dialog:not([open])") && target.closest?.("input, select, textarea, dialog") !== null;
