@@ -20,12 +20,12 @@ import torch
 import torch.nn.functional as F
 
 from surelabel import methods
-from surelabel.catalogue import shape_of
+from surelabel.cli.methods import shape_of
 from surelabel.config import validated
+from surelabel.console import Silent
 from surelabel.data.examples import Corpus, Examples
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Setup
-from surelabel.progress import Silent
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 

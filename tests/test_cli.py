@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 import surelabel
 from surelabel import api
 from surelabel.cli import app
+from surelabel.console import plain, sparkline
 from surelabel.engine.loop import Interrupted
 from surelabel.runs.run_dir import RunDir
-from surelabel.screen import plain, sparkline
 
 QUICK = ["--epochs", "2", "--threads", "1", "--model", "mlp", "--set", "model.widths=[8]"]
 

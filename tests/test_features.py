@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import surelabel
 from surelabel import cli
 from surelabel.api import Interrupted, configured
+from surelabel.console import Silent
 from surelabel.errors import ConfigError, RunError
 from surelabel.models import backbone
-from surelabel.progress import Silent
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build, cached_features
 

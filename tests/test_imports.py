@@ -42,5 +42,5 @@ except SystemExit as end:
 
 def test_audit_needs_no_torch():
     assert "torch" not in loaded_by(
-        "import surelabel.verdicts, surelabel.runs.run_dir, surelabel.analysis.memorisation"
+        "import surelabel.verdicts, surelabel.runs.run_dir, surelabel.plotting.memorisation"
     )

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from surelabel.progress import Bars, Plain
+from surelabel.console import Bars, Plain
 
 ROW = {"epoch": 3, "loss": 0.5, "samples_per_second": 1234.0, "tests": {"test": {"top1": 0.75}}}
 

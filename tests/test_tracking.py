@@ -7,8 +7,8 @@ import types
 import pytest
 
 from surelabel import api
+from surelabel.console import Silent
 from surelabel.errors import ConfigError
-from surelabel.progress import Silent
 from surelabel.training import tracking
 
 

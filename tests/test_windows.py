@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 import surelabel
-from surelabel.predictions import predictions
+from surelabel.training.predictor import predictions
 
 
 def test_new_images_are_looked_at_as_test_images_are(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 
 from surelabel import noise
 from surelabel.config import RunConfig, validated
+from surelabel.console import Silent, is_further_process
 from surelabel.data import objects
 from surelabel.data.examples import Corpus
 from surelabel.data.input_files import configured_files
@@ -17,8 +18,6 @@ from surelabel.engine.loop import Interrupted, Progress
 from surelabel.errors import ConfigError, RunError
 from surelabel.files import refuse_overwriting
 from surelabel.overrides import set_field
-from surelabel.processes import is_further_process
-from surelabel.progress import Silent
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build

@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from surelabel import api
 from surelabel.config import RunConfig
+from surelabel.console import Silent
 from surelabel.data.arrays.inputs import input_tensor
 from surelabel.errors import ConfigError, SurelabelError
-from surelabel.progress import Silent
 
 
 class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
@@ -152,9 +152,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
         if not self.verbose:
             yield Silent()
             return
-        from surelabel import screen
+        from surelabel import console
 
-        with screen.progress(str(self.method)) as progress:
+        with console.progress(str(self.method)) as progress:
             yield progress
 
 

@@ -1,6 +1,6 @@
 """Curves of runs: what is measured is drawn, what is not is left out, and the text says where the lines end."""
 
-from surelabel.analysis.curves import accuracy_curves, accuracy_drawing, compared_drawing, loss_drawing, memorised
+from surelabel.plotting.curves import accuracy_curves, accuracy_drawing, compared_drawing, loss_drawing, memorised
 
 ROWS = [
     {"epoch": 1, "loss": 3.0, "terms": {"fit": 2.0, "penalty": 1.0}, "tests": {"test": {"top1": 0.5}}},

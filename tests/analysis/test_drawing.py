@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from surelabel.analysis.density import density_drawing
-from surelabel.analysis.drawing import BLUE, DARK, INK, PAPER, darkened, shortened
+from surelabel.plotting.density import density_drawing
+from surelabel.plotting.drawing import BLUE, DARK, INK, PAPER, darkened, shortened
 
 VALUES = np.array([0.1, 0.2, 0.8, 0.9, np.nan])
 GROUPS = {"kept": VALUES > 0.5, "looks wrong": ~(VALUES > 0.5)}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from surelabel.analysis.memorisation import CORRECT, MEMORISED, OTHER, _spread, memorisation_figure
 from surelabel.errors import RunError
+from surelabel.plotting.memorisation import CORRECT, MEMORISED, OTHER, _spread, memorisation_figure
 
 
 def row(epoch, memorised, accuracy=None):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from surelabel.analysis.pairs import (
+from surelabel.plotting.pairs import (
     MOST_CLASSES,
     NUM_CONFUSED,
     confidence_drawing,

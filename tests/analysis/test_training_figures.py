@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 
-from surelabel.analysis.confidence_density import confidence_groups, density_figure, density_of, density_text, span_of
-from surelabel.analysis.corrections import corrections_figure, corrections_text, surest_corrections
-from surelabel.analysis.gradient_share import gradient_figure, gradient_shares, gradient_text
-from surelabel.analysis.label_pairs import (
+from surelabel.paper.figures.confidence_density import (
+    confidence_groups,
+    density_figure,
+    density_of,
+    density_text,
+    span_of,
+)
+from surelabel.paper.figures.corrections import corrections_figure, corrections_text, surest_corrections
+from surelabel.paper.figures.gradient_share import gradient_figure, gradient_shares, gradient_text
+from surelabel.paper.figures.label_pairs import (
     confidence_figure,
     confidence_table,
     confidence_text,
@@ -16,9 +22,9 @@ from surelabel.analysis.label_pairs import (
     shares_of_rows,
     span_of_means,
 )
-from surelabel.analysis.memorisation import memorisation_figure
-from surelabel.analysis.panels import NOT_RUN, plain_text
-from surelabel.analysis.training_rows import TrainingRows
+from surelabel.paper.figures.training_rows import TrainingRows
+from surelabel.plotting.memorisation import memorisation_figure
+from surelabel.plotting.panels import NOT_RUN, plain_text
 
 NAMES = ("cat", "dog", "bird")
 

@@ -20,7 +20,7 @@ import torch
 
 from surelabel import methods
 from surelabel.api import fit
-from surelabel.progress import Silent
+from surelabel.console import Silent
 
 pytestmark = pytest.mark.training
 

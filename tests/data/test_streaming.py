@@ -21,7 +21,7 @@ from surelabel.data.loaders import Loader
 from surelabel.data.streaming import StreamedImages
 from surelabel.data.transforms import Augment
 from surelabel.errors import DataError
-from surelabel.predictions import predictions
+from surelabel.training.predictor import predictions
 
 WIDTH, HEIGHT = 24, 16
 

@@ -10,13 +10,13 @@ import torch
 from surelabel import files
 from surelabel.api import Interrupted, fit, resume
 from surelabel.config import OptimiserConfig, validated
+from surelabel.console import Silent
 from surelabel.core import EMA, Method, Pass, Stage, Step, View
 from surelabel.core.losses import cross_entropy
 from surelabel.engine import distributed
 from surelabel.engine import loop as engine_module
 from surelabel.engine.loop import Engine, Setup
 from surelabel.errors import ConfigError, NotFiniteError, RunError
-from surelabel.progress import Silent
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 

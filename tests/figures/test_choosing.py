@@ -3,9 +3,9 @@
 import pytest
 
 from surelabel.errors import RunError
-from surelabel.figures.choosing import chosen, differing, typical
-from surelabel.figures.found import found_in
-from surelabel.figures.wanted import ANNEALED, STEPPED, Wanted, data_text, setting_text
+from surelabel.paper.figures.choosing import chosen, differing, typical
+from surelabel.paper.figures.found import found_in
+from surelabel.paper.figures.wanted import ANNEALED, STEPPED, Wanted, data_text, setting_text
 
 NOISE = ("symmetric", 0.4)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel.analysis.panels import NOT_RUN
 from surelabel.errors import ConfigError, RunError
-from surelabel.figures import FIGURES, figure_named, write_figure
-from surelabel.figures.found import found_in
+from surelabel.paper.figures import FIGURES, figure_named, write_figure
+from surelabel.paper.figures.found import found_in
+from surelabel.plotting.panels import NOT_RUN
 
 WAYS = {
     "stepped": {"method": "cross_entropy", "schedule": "multi_step"},

@@ -2,13 +2,13 @@
 
 import pytest
 
-from surelabel.figures import figure_named
-from surelabel.figures.choosing import chosen
-from surelabel.figures.found import Found
-from surelabel.figures.studies import study
-from surelabel.presets import PRESETS, planned
-from surelabel.presets.car_settings import car_setting
-from surelabel.presets.scales import SCALES
+from surelabel.paper.figures import figure_named
+from surelabel.paper.figures.choosing import chosen
+from surelabel.paper.figures.found import Found
+from surelabel.paper.figures.studies import study
+from surelabel.paper.tables import PRESETS, planned
+from surelabel.paper.tables.car_settings import car_setting
+from surelabel.paper.tables.scales import SCALES
 from surelabel.runs.run_dir import RunDir
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from surelabel.config import Batches, CosineRestarts, MultiStep
 from surelabel.methods import checked_options
-from surelabel.presets import PRESETS, planned
+from surelabel.paper.tables import PRESETS, planned
 
 CAR = ("penalty_weight", "reverse_weight", "correction_start", "momentum", "threshold")
 HARD = (10.0, 0.1, 60, 0.9, 0.95)

@@ -6,7 +6,7 @@ import pytest
 
 from surelabel.config import Constant, Cosine, CosineRestarts, MultiStep, OneCycle
 from surelabel.errors import ConfigError
-from surelabel.presets import PRESETS, SCALES, Trial, parse_only, planned
+from surelabel.paper.tables import PRESETS, SCALES, Trial, parse_only, planned
 
 
 def test_only_reads_keys_and_values():

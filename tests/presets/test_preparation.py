@@ -11,8 +11,8 @@ import surelabel
 from surelabel.data import load_corpus
 from surelabel.errors import DataError
 from surelabel.models.patches import draw_filters
-from surelabel.presets import SCALES, Prepared, planned
-from surelabel.reproducing.preparation import prepare, prepare_one
+from surelabel.paper.preparation import prepare, prepare_one
+from surelabel.paper.tables import SCALES, Prepared, planned
 
 FEW = {
     "small": Prepared("subset", "cifar10", 40, 20),

@@ -2,7 +2,8 @@
 
 import pytest
 
-from surelabel.presets import PRESETS, planned, published
+from surelabel.paper.published import published
+from surelabel.paper.tables import PRESETS, planned
 
 COUNTS = {"table1": 112, "table2": 10, "table3": 32, "ablation": 24, "strategies": 36, "correction": 10}
 

@@ -8,10 +8,10 @@ import pytest
 
 import surelabel
 from surelabel.api import configured
-from surelabel.presets import Trial, planned
-from surelabel.presets.preset import TEST_ACCURACY, Measure
-from surelabel.reproducing.chosen_epoch import chosen_value
-from surelabel.reproducing.tables import table, write
+from surelabel.paper.chosen_epoch import chosen_value
+from surelabel.paper.results import table, write
+from surelabel.paper.tables import Trial, planned
+from surelabel.paper.tables.preset import TEST_ACCURACY, Measure
 from surelabel.runs.run_dir import RunDir
 
 

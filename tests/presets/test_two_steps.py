@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 import surelabel
-from surelabel.presets import PRESETS, Trial, planned
-from surelabel.progress import Silent
+from surelabel.console import Silent
+from surelabel.paper.tables import PRESETS, Trial, planned
 
 
 def distinct() -> dict[str, tuple[str, int]]:

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from surelabel.config import validated
-from surelabel.presets.trial import Trial
-from surelabel.reproducing.events import Advanced, Began, Ended
+from surelabel.jobs.events import Advanced, Began, Ended
+from surelabel.jobs.trial import Trial
 
 
 @pytest.fixture

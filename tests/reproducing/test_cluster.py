@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from surelabel.errors import ConfigError, RunError
-from surelabel.reproducing import Cluster, errand, run_all
-from surelabel.reproducing.events import Began
-from surelabel.reproducing.travelling import packed, unpack
+from surelabel.jobs import Cluster, errand, run_all
+from surelabel.jobs.events import Began
+from surelabel.jobs.travelling import packed, unpack
 from surelabel.runs.run_dir import RunDir
 
 SETTINGS = {

@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from surelabel.reproducing.display import Bars, Lines, duration, summary
-from surelabel.reproducing.events import Advanced, Began, Ended, Noted
-from surelabel.reproducing.tally import Tally
+from surelabel.jobs.display import Bars, Lines, duration, summary
+from surelabel.jobs.events import Advanced, Began, Ended, Noted
+from surelabel.jobs.tally import Tally
 
 
 class Clock:

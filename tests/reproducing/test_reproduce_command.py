@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from surelabel import api
 from surelabel.cli import app
-from surelabel.presets import PRESETS, SCALES, Prepared, Preset, Trial
+from surelabel.paper.tables import PRESETS, SCALES, Prepared, Preset, Trial
 
 
 @pytest.fixture

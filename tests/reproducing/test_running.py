@@ -8,11 +8,11 @@ import pytest
 from surelabel import api
 from surelabel.engine.loop import Interrupted
 from surelabel.errors import ConfigError
-from surelabel.presets.trial import Trial
-from surelabel.reproducing import Processes, run_all, standing
-from surelabel.reproducing.attempt import attempt
-from surelabel.reproducing.backend import Job
-from surelabel.reproducing.events import Began
+from surelabel.jobs import Processes, run_all, standing
+from surelabel.jobs.attempt import attempt
+from surelabel.jobs.backend import Job
+from surelabel.jobs.events import Began
+from surelabel.jobs.trial import Trial
 from surelabel.runs.run_dir import RunDir
 
 
@@ -34,7 +34,7 @@ def without_threads(trial):
 
 @pytest.mark.training
 def test_equal_trials_run_once_and_done_ones_are_left(trial, tmp_path, killer, monkeypatch):
-    monkeypatch.setattr("surelabel.reproducing.local._num_cores", lambda: 6)
+    monkeypatch.setattr("surelabel.jobs.local._num_cores", lambda: 6)
     first, second = without_threads(trial()), trial("car")
     outcome = run_all([first, Trial({"also": "here"}, first.config), second], tmp_path, backend=Processes(workers=3))
     assert sorted(outcome.done) == sorted([first.name, second.name])

@@ -1,17 +1,20 @@
 """The command `surelabel`. PyTorch and other heavy packages are imported inside the commands: --help is quick."""
 # ruff: noqa: I001  (the order of imports is the order in which --help lists the commands)
 
-from surelabel.cli.application import app
-from surelabel.cli.demonstration import demo
-from surelabel.cli.training import fit, plan, resume
-from surelabel.cli.results import audit, predict
-from surelabel.cli.reporting import report
-from surelabel.cli.drawing import figures
-from surelabel.cli.reviewing import review
-from surelabel.cli.exporting import export
-from surelabel.cli.reproducing import reproduce
-from surelabel.cli.listing import methods
-from surelabel.cli.noising import noise
+from surelabel.cli.options import app
+from surelabel.cli.demo import demo
+from surelabel.cli.fit import fit
+from surelabel.cli.plan import plan
+from surelabel.cli.resume import resume
+from surelabel.cli.audit import audit
+from surelabel.cli.predict import predict
+from surelabel.cli.report import report
+from surelabel.cli.figures import figures
+from surelabel.cli.review import review
+from surelabel.cli.export import export
+from surelabel.cli.reproduce import reproduce
+from surelabel.cli.methods import methods
+from surelabel.cli.noise import noise
 
 __all__ = [
     "app",

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from surelabel.analysis.curves import accuracy_drawing, accuracy_on_test, compared_drawing, loss_drawing, memorised
-from surelabel.analysis.density import density_drawing
-from surelabel.analysis.drawing import HEIGHT, WIDTH, Drawing, darkened
-from surelabel.analysis.memorisation import memorisation_figure, memorisation_text
-from surelabel.analysis.pairs import confidence_drawing, confusion_drawing, counts, means, shares_drawing
+from surelabel.plotting.curves import accuracy_drawing, accuracy_on_test, compared_drawing, loss_drawing, memorised
+from surelabel.plotting.density import density_drawing
+from surelabel.plotting.drawing import HEIGHT, WIDTH, Drawing, darkened
+from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
+from surelabel.plotting.pairs import confidence_drawing, confusion_drawing, counts, means, shares_drawing
 from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element
 from surelabel.reporting.thumbnails import data_uri

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.analysis.curves import accuracy_on_test, memorised
+from surelabel.plotting.curves import accuracy_on_test, memorised
 from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element
 from surelabel.reporting.scores import Comparison

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from surelabel.analysis.curves import accuracy_on_test, names_of_tests
+from surelabel.plotting.curves import accuracy_on_test, names_of_tests
 from surelabel.reporting.chapter import Chapter
 from surelabel.verdicts import Rate
 

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from surelabel import noise
 from surelabel.config import RunConfig
+from surelabel.console import Silent
 from surelabel.core.state import SampleStore
 from surelabel.data.duplicates import Twins, hashes, leaked, twins
 from surelabel.data.examples import Corpus
 from surelabel.data.inputs import Inputs
 from surelabel.engine.loop import Interrupted
-from surelabel.progress import Silent
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 from surelabel.training.session import train

@@ -1,7 +1,8 @@
-"""The model of a finished run: everything that predicting needs, in memory."""
+"""Predict with the model of a finished run: new inputs in, probabilities or a table of them out."""
 
 import copy
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import torch
 from torch import Tensor
 
 from surelabel.config import RunConfig
+from surelabel.data import read_inputs
+from surelabel.data.examples import refuse_not_finite
 from surelabel.data.inputs import Inputs, Lazy
 from surelabel.errors import RunError
+from surelabel.files import replace_csv
 from surelabel.models import Extractor
 from surelabel.runs.run_dir import RunDir, read_tensors
 from surelabel.training import build, cached_features
@@ -117,3 +121,31 @@ def _with_window(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, .
         return config
     window = {"image_size": min(stored[1:]), "crop": shape[1]}
     return config.model_copy(update={"data": config.data.model_copy(update=window)})
+
+
+FIXED_COLUMNS = ("id", "predicted", "tau")
+"""Columns before those of the classes; tau only where the method has one."""
+
+
+def predictions(model: TrainedModel, source: str) -> dict[str, np.ndarray]:
+    """Columns, in their order: id, predicted, tau and the probability of each class, under its name."""
+    config = model.config.data.model_copy(update={"source": source, "test": None})
+    x, ids = read_inputs(config, model.input_shape)
+    refuse_not_finite(x, ids, source)
+    probability, tau = model.predict_proba(x), model.confidence(x)
+    columns = {"id": ids, "predicted": np.array(model.class_names)[probability.argmax(1)]}
+    if tau is not None:
+        columns["tau"] = tau
+    return columns | {class_column(name): probability[:, number] for number, name in enumerate(model.class_names)}
+
+
+def class_column(name: str) -> str:
+    """The class's own name, unless another column has it."""
+    return f"probability of {name}" if name in FIXED_COLUMNS else name
+
+
+def write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
+    """Write a line per row, numbers with six digits."""
+    lines = zip(*columns.values(), strict=True)
+    rows = ([f"{value:.6g}" if isinstance(value, np.floating) else value for value in line] for line in lines)
+    replace_csv(path, columns, rows)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from surelabel.config import RunConfig
+from surelabel.console import is_further_process
 from surelabel.errors import ConfigError
 from surelabel.files import refuse_link
-from surelabel.processes import is_further_process
 from surelabel.runs.run_dir import RunDir
 
 

@@ -1,0 +1,95 @@
+"""`surelabel audit`, and how it shows what a finished run says; `fit` and `resume` end with the same."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surelabel import console
+from surelabel.cli.options import Json, Run, app, output_file
+
+if TYPE_CHECKING:
+    from surelabel.verdicts import Audit, Expected
+
+NUM_SHOWN = 5
+"""Rows that `fit` and `predict` show."""
+NUM_CLASSES = 10
+"""Classes that `audit` shows."""
+AUDIT_COLUMNS = ("rank", "id", "given", "suggested", "p_wrong", "quality", "suggested_probability", "tau")
+"""What of the ranked table fits on a screen."""
+SHORT = {"suggested_probability": "p(suggested)", "p_wrong": "p(wrong)"}
+
+
+@app.command()
+def audit(
+    run: Run,
+    out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Where to write. Default: RUN/audit.csv")] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="Rows to show.")] = 20,
+    budget: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Say what looking at the first N labels would find.")
+    ] = None,
+    min_probability: Annotated[
+        float, typer.Option(metavar="P", min=0, max=1, help="P(wrong) from which a label looks wrong.")
+    ] = 0.5,
+    json: Json = False,
+) -> None:
+    """All labels of a finished run, the most suspicious first, and how many of them are wrong. Nothing is trained."""
+    from surelabel.data.input_files import refuse_losing
+    from surelabel.runs.run_dir import RunDir
+    from surelabel.verdicts import audit
+
+    refuse_losing(out, [RunDir.open(run)])
+    table, file = audit(run, min_probability=min_probability), output_file(out, run / "audit.csv")
+    table.to_csv(file)
+    plans = table.budgets() if budget is None else [table.expected(budget)]
+    if json:
+        content = {"csv": file, **table.summary(), "budgets": [plan.to_dict() for plan in plans]}
+        console.say_json({**content, "top": list(table.head(top))})
+        return
+    say_ranked(table, top)
+    console.say()
+    say_findings(table)
+    say_classes(table)
+    say_plans(plans)
+    console.say(f"\nAll {len(table):,} rows: {file}")
+
+
+def say_findings(table: "Audit") -> None:
+    """How many labels are wrong and what looking at some would bring, with what to doubt about it."""
+    limit = f"P(wrong) is {table.min_probability:g} or more"
+    console.say(f"Labels that look wrong: {table.num_suspicious:,} of {len(table):,} ({limit})")
+    for text in table.sentences():
+        console.say_prose(text)
+    for text in table.warnings:
+        console.say_prose(f"Warning: {text}")
+
+
+def say_ranked(table: "Audit", count: int) -> None:
+    has_tau = any(row["tau"] == row["tau"] for row in table.head(1))
+    columns = [name for name in AUDIT_COLUMNS if name != "tau" or has_tau] + ["clean"] * ("clean" in table.columns)
+    shown = [SHORT.get(name, name) for name in columns]
+    console.say_table(shown, [[row[name] for name in columns] for row in table.head(count)])
+
+
+def say_classes(table: "Audit") -> None:
+    """The classes with the largest shares of wrong labels, and what these labels probably are."""
+    rates = sorted(table.class_rates.items(), key=lambda item: -(item[1].rate or 0))[:NUM_CLASSES]
+    shown = [[name, rate.num_labels, rate.rate, *(rate.interval or (None, None))] for name, rate in rates]
+    left = len(table.class_names) - len(shown)
+    console.say(
+        f"\nWrong labels by given class{f' (the {len(shown)} worst; {left} more with --json)' if left else ''}:"
+    )
+    console.say_table(["given", "labels", "wrong", "at least", "at most"], shown)
+    pairs = [[pair.given, pair.true, round(pair.num_labels), pair.share_of_given] for pair in table.confused_pairs()]
+    if pairs:
+        console.say("\nMost confused:")
+        console.say_table(["given", "probably", "labels", "of given"], pairs)
+
+
+def say_plans(plans: "Sequence[Expected]") -> None:
+    """What a review of some length would find."""
+    rows = [[plan.budget, round(plan.num_wrong), plan.precision, plan.recall] for plan in plans]
+    if rows:
+        console.say("\nA review of the first suspects:")
+        console.say_table(["look at", "wrong", "of those", "of all wrong"], rows)

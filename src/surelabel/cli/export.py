@@ -1,0 +1,153 @@
+"""`surelabel export`."""
+
+import shlex
+from json import dumps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surelabel import console
+from surelabel.cli.options import Json, Run, Trust, app
+from surelabel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from surelabel.exporting import Exported, Rules
+    from surelabel.runs.run_dir import RunDir
+    from surelabel.verdicts import Audit
+
+
+@app.command()
+def export(
+    run: Run,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="New folder. Default: RUN/export")] = None,
+    accept: Annotated[
+        str,
+        typer.Option(
+            metavar="safe|all",
+            help="Suggestions to accept: those that are likely right, if the audit can tell; or all of them.",
+        ),
+    ] = "safe",
+    min_probability: Annotated[
+        float, typer.Option(metavar="P", min=0, max=1, help="P(wrong) from which a label looks wrong.")
+    ] = 0.5,
+    class_cap: Annotated[
+        float | None,
+        typer.Option(
+            metavar="S",
+            min=0,
+            max=1,
+            help="Largest share of a class that the model may relabel. Default: 0.5; 1 with --accept all",
+        ),
+    ] = None,
+    rewrite: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SPLIT", help="Let the model relabel this held-out split too, e.g. validation."),
+    ] = None,
+    images: Annotated[str | None, typer.Option(metavar="link|copy", help="The images too, in class folders.")] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Remove what an export wrote.")] = False,
+    onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trained model as ONNX instead.")] = None,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """The cleaned labels as files for other tools, with who decided what; the data themselves are never changed."""
+    folder = out or run / "export"
+    if undo:
+        from surelabel.exporting import undo as take_back
+
+        left = take_back(folder)
+        _say(
+            json,
+            {"removed": folder, "left": left},
+            f"Removed the export in {folder}" + (f"; left: {left}" if left else ""),
+        )
+    elif onnx is not None:
+        _write_onnx(run, onnx, trust, json)
+    else:
+        from surelabel.exporting import Rules
+
+        _write(run, folder, Rules(accept, min_probability, class_cap), rewrite or [], images, json)
+
+
+def _write(run: Path, folder: Path, rules: "Rules", rewrite: list[str], images: str | None, json: bool) -> None:
+    from surelabel.data.objects import is_object
+    from surelabel.data.originals import original_files
+    from surelabel.exporting import export
+    from surelabel.runs.decisions import FILE_NAME, Journal
+    from surelabel.runs.locate import config_from_here
+    from surelabel.runs.run_dir import RunDir
+    from surelabel.verdicts import audit
+
+    if images not in (None, "link", "copy"):
+        raise ConfigError(f"--images {images}: expected link or copy")
+    run_dir = RunDir.open(run)
+    table = audit(run_dir)
+    decisions = Journal(run / FILE_NAME).decisions()
+    paths = original_files(config_from_here(run_dir).data, map(str, table.columns["id"])) if images else None
+    written = export(run_dir, table, decisions, folder, rules=rules, rewrite=rewrite, images=images, paths=paths)
+    for text in written.warnings:
+        console.tell(f"note: {text}")
+    if json:
+        before, after = written.cleaned.expected_right or (None, None)
+        more = {"expected_right_before": before, "expected_right_after": after, "doubt": written.cleaned.doubt}
+        console.say_json({"export": written.folder, **written.counts, **more})
+        return
+    _say_counts(run, table, written)
+    if not is_object(run_dir.config().data.source):
+        console.say(f"Retrain: {shlex.join(_retraining(run_dir, folder))}")
+
+
+def _say_counts(run: Path, table: "Audit", written: "Exported") -> None:
+    """Say what became of the rows, how many labels are expected to be right, and what a person should look at."""
+    counts, cleaned = written.counts, written.cleaned
+    parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if name != "rows")
+    console.say(f"{written.folder}: {counts['rows']:,} rows: {parts}")
+    if cleaned.expected_right is not None:
+        before, after = cleaned.expected_right
+        console.say(f"Labels expected to be right: {before:,.0f} before, {after:,.0f} after, of {len(table):,}")
+    else:
+        console.say("Labels expected to be right: not known, before or after")
+    if cleaned.doubt is not None:
+        console.say_prose(f"No suggestion was accepted: {cleaned.doubt}.")
+    if counts["review_first"]:
+        place = shlex.quote(str(run))
+        count = counts["review_first"]
+        verb = "looks wrong and keeps its label" if count == 1 else "look wrong and keep their labels"
+        console.say(f"Review first: {count:,} label{'s'[: count != 1]} {verb}")
+        console.say(f"  surelabel review {place}                  look at them and decide")
+        console.say(f"  surelabel export {place} --accept all     accept every suggestion unseen")
+
+
+def _retraining(run: "RunDir", export: Path) -> list[str]:
+    """The command that trains on the cleaned labels, from here."""
+    from surelabel.runs.locate import moved_paths
+
+    files = ["--labels", str(export / "cleaned.csv"), "--trusted", str(export / "decisions.csv")]
+    named = ("data.labels", "data.trusted", "noise.path")
+    settings = [f"{name}={dumps(path)}" for name, path in moved_paths(run).items() if name not in named]
+    # The labels after cleaning hold what noise was added; it must not be added again.
+    settings += [] if run.config().noise is None else ["noise=null"]
+    changes = [word for setting in settings for word in ("--set", setting)]
+    return ["surelabel", "fit", "--config", str(run.path / "config.json"), *files, *changes]
+
+
+def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:
+    from surelabel import api
+    from surelabel.data.input_files import refuse_losing
+    from surelabel.exporting.onnx import write_onnx
+    from surelabel.runs.run_dir import RunDir
+
+    refuse_losing(file, [RunDir.open(run)], option="--onnx")
+    difference = write_onnx(api.load(run, trust=trust), file)
+    _say(
+        json,
+        {"onnx": file, "largest_difference": difference},
+        f"{file}: differs from the model by at most {difference:.1g}",
+    )
+
+
+def _say(json: bool, content: dict[str, object], text: str) -> None:
+    if json:
+        console.say_json(content)
+    else:
+        console.say(text)

@@ -1,0 +1,126 @@
+"""`surelabel fit`, and what it shares with `resume`: logs, stopping, and the summary at the end."""
+
+import contextlib
+import itertools
+import shlex
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surelabel import console
+from surelabel.cli.audit import NUM_SHOWN, say_findings, say_ranked
+from surelabel.cli.options import Json, app, takes_settings
+from surelabel.cli.plan import say_plan
+from surelabel.config import RunConfig
+
+if TYPE_CHECKING:
+    from surelabel.runs.run_dir import RunDir
+    from surelabel.verdicts import Audit
+
+Log = Annotated[
+    list[str] | None, typer.Option("--log", metavar="NAME", help="tensorboard or wandb, beside RUN/metrics.jsonl.")
+]
+
+
+@app.command()
+@takes_settings
+def fit(
+    settings: RunConfig,
+    out: Annotated[
+        Path | None, typer.Option(metavar="RUN", help="New run directory. Default: runs/DATA-METHOD-NUMBER")
+    ] = None,
+    log: Log = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, as `plan` does.")] = False,
+    json: Json = False,
+) -> None:
+    """Train on labels that may be wrong, and judge every one of them."""
+    if dry_run:
+        say_plan(settings, json)
+    else:
+        _fit(settings, out or _free_folder(settings), log or [], json)
+
+
+def _free_folder(settings: RunConfig) -> Path:
+    name = f"{Path(settings.data.source).resolve().stem}-{settings.method.name}"
+    candidates = (Path("runs") / f"{name}-{number}" for number in itertools.count(1))
+    return next(path for path in candidates if not path.exists())
+
+
+def _fit(settings: RunConfig, out: Path, log: list[str], json: bool) -> None:
+    from surelabel import api
+    from surelabel.training.tracking import tracked
+
+    began = time.perf_counter()
+    with (
+        saying_how_to_resume(out),
+        console.progress(settings.method.name) as bar,
+        tracked(log, out, settings, bar) as progress,
+    ):
+        run = api.fit(settings, out, progress=progress)
+    report(run, time.perf_counter() - began, json)
+
+
+@contextlib.contextmanager
+def saying_how_to_resume(run: Path | None) -> Iterator[None]:
+    """Turn a run that was asked to stop into a line and the exit code that shells expect of the signal."""
+    from surelabel.engine.loop import Interrupted
+
+    try:
+        yield
+    except Interrupted as error:
+        console.tell(
+            "stopped"
+            if run is None
+            else f"stopped; the state is saved. Go on with: surelabel resume {shlex.quote(str(run))}"
+        )
+        # The launcher kills everybody when a further process fails: only the first one tells the shell.
+        raise typer.Exit(
+            0 if console.is_further_process() else 128 + (error.args[0] if error.args else signal.SIGINT)
+        ) from None
+
+
+def report(run: "RunDir", seconds: float, json: bool) -> None:
+    """What `fit` and `resume` say in the end."""
+    if console.is_further_process():
+        return
+    from surelabel.verdicts import audit
+
+    table, rows = audit(run), run.metrics()
+    tested = [next(iter(row["tests"].values()))["top1"] for row in rows if row.get("tests")]
+    result = {
+        "run": run.path,
+        "method": run.config().method.name,
+        "epochs": rows[-1]["epoch"],
+        "test_accuracy": tested[-1] if tested else None,
+        "best_test_accuracy_oracle": max(tested, default=None),
+        "measures": table.measures() or None,
+        "rows": len(table),
+        "suspicious": table.num_suspicious,
+        "noise_rate": table.noise_rate.rate,
+        "noise_interval": table.noise_rate.interval,
+        "seconds": seconds,
+    }
+    if json:
+        console.say_json(result)
+    else:
+        _summarise(result, table, run)
+
+
+def _summarise(result: dict[str, Any], table: "Audit", run: "RunDir") -> None:
+    console.say(f"\n{result['run']}: {result['method']}, {result['epochs']} epochs, {result['seconds']:.0f} s")
+    if result["test_accuracy"] is not None:
+        best = f"best epoch {result['best_test_accuracy_oracle']:.3f}, known only with the test labels"
+        console.say(f"Test accuracy: {result['test_accuracy']:.3f} in the last epoch ({best})")
+    else:
+        console.say("Test accuracy: unknown; give test data with --test, or --set data.test_fraction=0.2")
+    say_findings(table)
+    console.say("\nThe most suspicious:")
+    say_ranked(table, NUM_SHOWN)
+    path = shlex.quote(str(run.path))
+    console.say(f"\nNext:\n  surelabel report {path}     a page to look at")
+    console.say(f"  surelabel review {path}     go through the suspects")
+    console.say(f"  surelabel export {path}     the cleaned labels")

@@ -1,0 +1,33 @@
+"""`surelabel noise`."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from surelabel import console
+from surelabel.cli.options import Json, app, takes_settings
+from surelabel.config import RunConfig
+
+
+@app.command()
+@takes_settings
+def noise(
+    settings: RunConfig,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE.npy", help="Class numbers by position, or FILE.csv: id and class name.")
+    ],
+    json: Json = False,
+) -> None:
+    """Write the noisy labels that fit would train on, with their manifest beside: fit takes them as --noise file:FILE."""
+    from surelabel import api
+
+    manifest, files = api.write_noise(settings, out)
+    if json:
+        found = manifest.model_dump(exclude={"realised_matrix", "class_names"})
+        console.say_json({"labels": files[0], "manifest": files[1], **found})
+        return
+    console.say(manifest.describe())
+    use = shlex.join(["surelabel", "fit", settings.data.source, "--noise", f"file:{files[0]}"])
+    console.say(f"Labels: {files[0]}   Manifest: {files[1]}   Use them: {use}")

@@ -1,0 +1,220 @@
+"""The typer application, one-line errors, and the options that several commands share.
+
+The settings of a run come from a file, from named options, and from --set, each overriding the one before.
+"""
+
+import functools
+import inspect
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+import typer.core
+
+import surelabel
+from surelabel import console
+from surelabel.config import RunConfig, validated
+from surelabel.errors import ConfigError, SurelabelError
+from surelabel.overrides import parsed_assignment, read_config, set_field
+
+
+class OneLineErrors(typer.core.TyperGroup):
+    """Commands whose errors, where the user can mend them, are one line on stderr and exit code 2."""
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run a command and exit."""
+        try:
+            code = super().main(*args, **{**extra, "standalone_mode": False})
+        except SurelabelError as error:
+            code = _failed(str(error))
+        except OSError as error:
+            code = _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except typer.Abort:
+            code = 130
+        except Exception as error:
+            # A usage error: its class lives in click or in typer's own copy of it, by version.
+            if not hasattr(error, "format_message"):
+                raise
+            command = getattr(getattr(error, "ctx", None), "command_path", "surelabel")
+            code = _failed(f"{error.format_message().rstrip('.')}; see: {command} --help")
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _failed(text: str) -> int:
+    console.tell(f"error: {' '.join(text.split())}")
+    return 2
+
+
+app = typer.Typer(
+    cls=OneLineErrors,
+    help="Train on wrong labels, find them, correct them.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, last on stdout.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)]
+Trust = Annotated[bool, typer.Option("--trust", help="Import a method that is not part of surelabel.")]
+Device = Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")]
+Devices = Annotated[int | None, typer.Option(metavar="N", help="Processes that train together.")]
+Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads of each process.")]
+
+
+@app.callback(invoke_without_command=True)
+def _begin(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version or context.invoked_subcommand is None:
+        console.say(f"surelabel {surelabel.__version__}" if version else context.get_help())
+        raise typer.Exit
+    log = logging.getLogger("surelabel")
+    log.handlers, log.propagate = [console.Notes()], False
+    log.setLevel(logging.INFO)
+
+
+def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """A command with the options of `configuration`, whose result it is given as `settings`."""
+    shared = inspect.signature(configuration).parameters
+    own = {name: p for name, p in inspect.signature(command).parameters.items() if name != "settings"}
+
+    @functools.wraps(command)
+    def with_options(**given: Any) -> None:
+        settings = configuration(**{name: given.pop(name) for name in shared})
+        command(settings=settings, **given)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*shared.values(), *own.values())]
+    # typer reads both.
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+    return with_options
+
+
+def configuration(
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="A data set's name (digits, cifar10, ...), an .npz or .npy file, a folder of class folders, a .csv or .parquet table.",
+        ),
+    ] = None,
+    root: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of a named data set.")] = None,
+    test: Annotated[str | None, typer.Option(metavar="PATH", help="Test data of the same kind.")] = None,
+    labels: Annotated[
+        str | None, typer.Option(metavar="FILE.csv", help="id,label: labels over the data's own.")
+    ] = None,
+    trusted: Annotated[
+        str | None, typer.Option(metavar="FILE.csv", help="id[,label]: rows whose label a person has confirmed.")
+    ] = None,
+    label_column: Annotated[str | None, typer.Option(metavar="NAME", help="Tables: the column with labels.")] = None,
+    unreadable: Annotated[
+        str | None, typer.Option(metavar="refuse|skip", help="Images that cannot be read. Default: refuse")
+    ] = None,
+    noise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND:RATE", help="Inject noise: symmetric:0.4, asymmetric:0.4, file:PATH (docs/noise.md)."
+        ),
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(metavar="NAME", help="As `surelabel methods` lists them. Default: car")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="auto, mlp, fast_cnn, resnet18, ..., timm:NAME (docs/networks.md)."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs of the whole run.")] = None,
+    batch_size: Annotated[int | None, typer.Option(metavar="N", help="Rows of a batch.")] = None,
+    rate: Annotated[float | None, typer.Option(metavar="X", help="Highest learning rate.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="S", help="Of weights, order, augmentation and noise.")] = None,
+    warm_start: Annotated[
+        str | None, typer.Option(metavar="RUN", help="Start from the weights of a finished run.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = None,
+    devices: Annotated[int | None, typer.Option(metavar="N", help="Processes that train together.")] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="CPU threads of each process.")] = None,
+    precision: Annotated[str | None, typer.Option(metavar="P", help="32-true, bf16-mixed or 16-mixed.")] = None,
+    cache: Annotated[
+        str | None, typer.Option(metavar="on|off", help="Keep decoded images on disk. Default: on")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings as YAML; options go over them.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Any setting, e.g. method.penalty_weight=10; goes over all."),
+    ] = None,
+) -> RunConfig:
+    """All settings, checked as far as that goes without the data."""
+    content: dict[str, Any] = {} if config is None else read_config(config)
+    named = {
+        "data.source": data,
+        "data.root": root,
+        "data.test": test,
+        "data.labels": labels,
+        "data.trusted": trusted,
+        "data.label_column": label_column,
+        "data.unreadable": unreadable,
+        "data.cache": _switch("--cache", cache),
+        "noise": _noise(noise),
+        "train.epochs": epochs,
+        "train.batch_size": batch_size,
+        "optimiser.rate": rate,
+        "train.seed": seed,
+        "train.warm_start": warm_start,
+        "train.device": device,
+        "train.devices": devices,
+        "train.threads": threads,
+        "train.precision": precision,
+    }
+    _choose(content, "method", method)
+    _choose(content, "model", model)
+    for field, value in named.items():
+        if value is not None:
+            set_field(content, field, value)
+    for assignment in set_ or []:
+        set_field(content, *parsed_assignment(assignment))
+    return _whole(content)
+
+
+def _choose(content: dict[str, Any], part: str, name: str | None) -> None:
+    """Take another method or model than the file's, whose options are then not its own."""
+    before, default = content.get(part), RunConfig.model_fields[part].default.name
+    if name is not None and name != (before.get("name", default) if isinstance(before, dict) else before):
+        content[part] = name
+
+
+def _switch(option: str, text: str | None) -> bool | None:
+    if text not in (None, "on", "off"):
+        raise ConfigError(f"{option} {text}: expected on or off")
+    return None if text is None else text == "on"
+
+
+def _noise(text: str | None) -> dict[str, Any] | None:
+    from surelabel.noise import parsed
+
+    return None if text is None else parsed(text)
+
+
+def _whole(content: dict[str, Any]) -> RunConfig:
+    data = content.get("data")
+    if data is None or (isinstance(data, dict) and data.get("source") is None):
+        raise ConfigError("DATA is missing: name a data set or a path, or give --config FILE with data.source")
+    return validated(content)
+
+
+def output_file(out: Path | None, default: Path) -> Path:
+    """Where to write, if that is possible."""
+    file = not_a_folder(out or default, "FILE.csv")
+    if not file.parent.is_dir():
+        raise ConfigError(f"--out {file}: there is no folder {file.parent}; expected FILE.csv in a folder that exists")
+    return file
+
+
+def not_a_folder(file: Path, expected: str) -> Path:
+    """What --out names, if a file can be written there."""
+    if file.is_dir():
+        raise ConfigError(f"--out {file}: is a folder; expected {expected}")
+    return file

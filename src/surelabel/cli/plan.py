@@ -1,0 +1,94 @@
+"""`surelabel plan`, which is also `surelabel fit --dry-run`."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from surelabel import console
+from surelabel.cli.options import Json, app, takes_settings
+from surelabel.config import RunConfig
+
+if TYPE_CHECKING:
+    from surelabel.training.cost_estimate import Plan
+
+NUM_SHOWN = 5
+"""Groups of duplicates, and classes at each end of the balance."""
+
+
+@app.command()
+@takes_settings
+def plan(settings: RunConfig, json: Json = False) -> None:
+    """Say what fit would train on, find duplicates, and estimate memory and time from a few steps; nothing is kept."""
+    say_plan(settings, json)
+
+
+def say_plan(settings: RunConfig, json: bool) -> None:
+    """Look, and say what was found."""
+    from surelabel.training.cost_estimate import plan
+
+    console.tell("looking at the data and timing a few steps ...")
+    found = plan(settings)
+    if json:
+        groups = found.twins or []
+        console.say_json(
+            {
+                **dataclasses.asdict(dataclasses.replace(found, twins=None)),
+                "duplicates": None if found.twins is None else len(groups),
+                "conflicts": None if found.twins is None else [dataclasses.asdict(g) for g in groups if g.disagree],
+            }
+        )
+        return
+    for line in _lines(settings, found):
+        console.say_prose(line)
+
+
+def _lines(settings: RunConfig, found: "Plan") -> Iterator[str]:
+    parts = ", ".join(f"{count:,} {name}" for name, count in found.sizes.items())
+    yield f"Data: {settings.data.source}: {parts}; inputs {' x '.join(map(str, found.input_shape))}"
+    yield from _balance(found)
+    yield from _duplicates(found)
+    memory = ", ".join(f"{name} {_size(size)}" for name, size in found.bytes.items())
+    yield f"Memory: {memory}" + ("" if found.is_in_memory else "; the inputs stay on disk")
+    pace = f"{found.epochs} epochs of {found.batches:,} steps, {1000 * found.step_seconds:.0f} ms each"
+    yield f"Time: about {_duration(found.total_seconds)} ({settings.method.name}: {pace}, as the first steps went)"
+    for text in found.warnings:
+        yield f"Note: {text}"
+
+
+def _balance(found: "Plan") -> Iterator[str]:
+    counts = sorted(found.class_counts.items(), key=lambda item: -item[1])
+    shown = counts if len(counts) <= 2 * NUM_SHOWN else [*counts[:NUM_SHOWN], ("...", 0), *counts[-NUM_SHOWN:]]
+    text = ", ".join(name if name == "..." else f"{name} {count:,}" for name, count in shown)
+    yield f"Classes: {len(counts)}; given labels: {text}"
+    empty = [name for name, count in counts if not count]
+    if empty:
+        yield f"Note: no training row has the label {', '.join(empty)}"
+
+
+def _duplicates(found: "Plan") -> Iterator[str]:
+    if found.twins is None or found.leaked is None:
+        yield "Duplicates: not looked for, because the inputs are many and not in memory"
+        return
+    conflicts = [group for group in found.twins if group.disagree]
+    rows = sum(len(group.ids) for group in found.twins)
+    yield f"Duplicates: {len(found.twins)} inputs occur more than once ({rows} rows); {len(conflicts)} carry different labels"
+    names = list(found.class_counts)
+    for group in conflicts[:NUM_SHOWN]:
+        yield "  " + ", ".join(f"{i} ({names[label]})" for i, label in zip(group.ids, group.labels, strict=True))
+    for name, ids in found.leaked.items():
+        some = f": {', '.join(ids[:NUM_SHOWN])}{', ...' if len(ids) > NUM_SHOWN else ''}" if ids else ""
+        yield f"Rows of the {name} set that are also trained on: {len(ids)}{some}"
+
+
+def _size(count: int) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024  # type: ignore[assignment]
+    return f"{count:.1f} GiB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

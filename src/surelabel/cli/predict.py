@@ -1,0 +1,42 @@
+"""`surelabel predict`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from surelabel import console
+from surelabel.cli.audit import NUM_SHOWN
+from surelabel.cli.options import Json, Run, Trust, app, output_file
+
+
+@app.command()
+def predict(
+    run: Run,
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Inputs like those of the run; labels are not needed.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Where to write. Default: RUN/predictions-DATA.csv")
+    ] = None,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Classes, probabilities and confidence (tau) of new data."""
+    from surelabel import api
+    from surelabel.config import DataConfig
+    from surelabel.data.input_files import input_files, refuse_losing
+    from surelabel.runs.run_dir import RunDir
+    from surelabel.training.predictor import FIXED_COLUMNS, class_column, predictions, write_csv
+
+    refuse_losing(out, [RunDir.open(run)], input_files(DataConfig(source=data)))
+    model, file = api.load(run, trust=trust), output_file(out, run / f"predictions-{Path(data).resolve().stem}.csv")
+    columns = predictions(model, data)
+    write_csv(file, columns)
+    num_rows, classes = len(columns["id"]), [class_column(name) for name in model.class_names]
+    head = [{name: values[row] for name, values in columns.items()} for row in range(min(NUM_SHOWN, num_rows))]
+    if json:
+        console.say_json({"csv": file, "rows": num_rows, "classes": model.class_names, "head": head})
+        return
+    shown = [name for name in FIXED_COLUMNS if name in columns]
+    rows = [[*(row[name] for name in shown), max(row[name] for name in classes)] for row in head]
+    console.say_table([*shown, "probability"], rows)
+    console.say(f"{num_rows} rows, with a probability for each of {len(classes)} classes: {file}")

@@ -1,0 +1,60 @@
+"""`surelabel report`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from surelabel import console
+from surelabel.cli.options import Json, app, not_a_folder
+from surelabel.errors import SurelabelError
+
+if TYPE_CHECKING:
+    from surelabel.data.examples import Corpus
+    from surelabel.runs.run_dir import RunDir
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories; several are compared.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Where to write. Default: report.html in the first run")
+    ] = None,
+    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Figures as png and svg too.")] = None,
+    scores: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE.csv", help="Scores of another tool, by id, to compare with.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """One HTML file to look at, to mail and to keep: what training found, with pictures of the suspects."""
+    from surelabel.data.input_files import refuse_losing
+    from surelabel.reporting.report import write_report
+    from surelabel.reporting.scores import read_scores
+    from surelabel.reporting.words import distinct
+    from surelabel.runs.run_dir import RunDir
+    from surelabel.verdicts import audit
+
+    opened = [RunDir.open(run) for run in runs]
+    file, files = not_a_folder(out or runs[0] / "report.html", "FILE.html"), scores or []
+    refuse_losing(out, opened, files)
+    refuse_losing(figures, opened, files, "--figures")
+    names = distinct([path.stem for path in files], files)
+    others = {name: read_scores(path) for name, path in zip(names, files, strict=True)}
+    audits = [audit(run) for run in opened]
+    corpora = [_reopened(run) for run in opened]
+    write_report(opened, corpora, audits, file, figures, others)
+    if json:
+        console.say_json({"report": file, "bytes": file.stat().st_size, "figures": figures})
+    else:
+        console.say(f"Report: {file}" + (f"   Figures: {figures}" if figures else ""))
+
+
+def _reopened(run: "RunDir") -> "Corpus | None":
+    """The run's data, or a note and None: a report can do without pictures."""
+    from surelabel import api
+
+    try:
+        return api.reopened(run)
+    except SurelabelError as error:
+        console.tell(f"note: the report shows no samples of {run.path}: {error}")
+        return None

@@ -1,0 +1,205 @@
+"""`surelabel reproduce`: a table or figure of the paper, run by run."""
+
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from surelabel import console
+from surelabel.cli.options import Json, app
+from surelabel.errors import ConfigError, DataError, SurelabelError
+
+if TYPE_CHECKING:
+    from surelabel.jobs import Backend, Outcome
+    from surelabel.paper.results import Table
+    from surelabel.paper.tables import Trial
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be reproduced, and where."""
+
+    name: str
+    scale: str
+    protocol: str
+    only: str | None
+    data: Path | None
+    folder: Path
+
+    def trials(self, filtered: bool = True) -> "list[Trial]":
+        """The trials asked for, or all of the table."""
+        from surelabel.paper.tables import parse_only, planned
+
+        only = parse_only(self.only) if self.only and filtered else None
+        return planned(
+            self.name, scale=self.scale, protocol=self.protocol, only=only, data=self.data, folder=self.folder
+        )
+
+    def table(self, filtered: bool = True) -> "Table":
+        """What the finished runs say of the trials asked for, or of the whole published table."""
+        from surelabel.paper import results
+
+        more = {"with_unplanned": not filtered and self.scale == "paper"}
+        trials = self.trials(filtered)
+        return results.table(self.name, trials, self.folder, scale=self.scale, protocol=self.protocol, **more)
+
+    @property
+    def tables_folder(self) -> Path:
+        """One protocol's tables do not overwrite another's."""
+        from surelabel.paper.tables import preset_named
+
+        usual, *_ = preset_named(self.name).protocols
+        return self.folder / "tables" / ("" if self.protocol == usual else self.protocol)
+
+
+@app.command()
+def reproduce(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="table1, ablation, sensitivity and so on; a wrong one lists all.")
+    ],
+    scale: Annotated[str, typer.Option(metavar="SCALE", help="paper, small or tiny.")] = "paper",
+    protocol: Annotated[
+        str, typer.Option(metavar="NAME", help="car: all train alike; original: as published.")
+    ] = "car",
+    only: Annotated[
+        str | None, typer.Option(metavar="KEY=VALUE,...", help="Some cells: method=car,noise=symmetric:0.4")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="ROOT", help="Folder with a folder for each data set.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Runs and tables; tables share equal runs. Default: reproduction/SCALE"),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs at a time. Default: 1")] = None,
+    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: auto, host:port or local.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a table or figure of the paper, with the published numbers beside ours. Done runs are left, stopped ones go on."""
+    # Whole paths, because workers of a cluster have another current folder.
+    folder = (out or Path("reproduction") / scale).absolute()
+    request = Request(name, scale, protocol, only, data.absolute() if data is not None else None, folder)
+    trials, backend = request.trials(), _backend(workers, ray)
+    if dry_run:
+        _say_plan(request, trials, json)
+        return
+    began = time.perf_counter()
+    outcome = _run(request, trials, backend)
+    written = _write_tables(request)
+    _report(request, outcome, written, time.perf_counter() - began, json)
+    if not outcome.is_complete:
+        raise typer.Exit(1)
+
+
+def _backend(workers: int | None, ray: str | None) -> "Backend":
+    from surelabel.jobs import Cluster, Processes
+
+    if ray is None:
+        return Processes(workers or 1)
+    if workers is not None:
+        raise ConfigError("--workers is for this machine and --ray for a cluster, which has its own; give one of them")
+    return Cluster(ray)
+
+
+def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcome":
+    from surelabel.jobs import run_all
+    from surelabel.jobs.display import display
+
+    try:
+        without_data = _prepare(request, trials)
+        with display(console.tell) as progress:
+            ready = [trial for trial in trials if trial.name not in without_data]
+            outcome = run_all(ready, request.folder, backend=backend, progress=progress)
+        outcome.failed |= without_data
+        return outcome
+    except KeyboardInterrupt:
+        _write_tables(request)
+        console.tell(
+            f"stopped; the states are saved. Go on with the same command. Tables so far: {request.tables_folder}"
+        )
+        raise typer.Exit(130) from None
+
+
+def _prepare(request: Request, trials: "list[Trial]") -> dict[str, str]:
+    """Make the data that runs still need, before any of them starts; returns the runs that get none, with the reason."""
+    from surelabel.paper.preparation import prepare
+
+    waiting = [trial for trial in trials if _state(request, trial)[0] in ("new", "begun")]
+    without = prepare(request.scale, request.data, request.folder, waiting, console.tell)
+    if without and all(trial.name in without for trial in trials):
+        raise DataError(next(iter(without.values())))
+    return without
+
+
+def _write_tables(request: Request) -> list[Path]:
+    """The whole table, whatever part of it was asked for: what was not run stays empty."""
+    from surelabel.paper import results
+
+    return results.write(request.table(filtered=False), request.tables_folder)
+
+
+def _report(request: Request, outcome: "Outcome", written: list[Path], seconds: float, json: bool) -> None:
+    table = request.table()
+    if json:
+        counts = {"done": len(outcome.done), "skipped": len(outcome.skipped), "failed": outcome.failed}
+        entries = [_entry(table, entry) for entry in table.entries]
+        more = {"folder": request.folder, "runs": counts, "entries": entries, "tables": written, "seconds": seconds}
+        console.say_json({"name": request.name, "scale": request.scale, "protocol": request.protocol, **more})
+        return
+    from surelabel.paper.result_text import markdown
+
+    console.say(markdown(table))
+    console.say(f"{len(outcome.done)} runs done in {seconds:.0f} s, {len(outcome.skipped)} were done before")
+    console.say(f"Tables: {', '.join(map(str, written))}")
+    for name, reason in outcome.failed.items():
+        console.tell(f"failed: {name}: {reason}")
+
+
+def _entry(table: "Table", entry: Any) -> dict[str, Any]:
+    ours = {rule: None if found is None else asdict(found) for rule, found in entry.summaries.items()}
+    theirs = [{"mean": one.mean, "std": one.std, "protocol": one.protocol} for one in entry.published]
+    result = {"ours": ours, "published": theirs, "difference": entry.difference(table.rule)}
+    return {"cell": dict(entry.cell), "measure": entry.measure.key, **result}
+
+
+def _state(request: Request, trial: "Trial") -> tuple[str, str]:
+    """new, begun, done or refused, and why."""
+    from surelabel.jobs import standing
+
+    try:
+        return standing(trial, request.folder / "runs" / trial.name), ""
+    except SurelabelError as error:
+        return "refused", str(error)
+
+
+def _say_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
+    """What would be run, and how much of it is done."""
+    rows = [_planned_run(request, trial) for trial in {trial.name: trial for trial in trials}.values()]
+    states = Counter(row["state"] for row in rows)
+    totals = {"epochs": sum(row["epochs"] for row in rows), "epochs_left": sum(row["epochs_left"] for row in rows)}
+    if json:
+        counts = {state: states[state] for state in ("new", "begun", "done", "refused")}
+        console.say_json({"folder": request.folder, "num_runs": len(rows), **counts, **totals, "runs": rows})
+        return
+    console.say_table(("run", "state", "epochs", "left"), [list(row.values())[:4] for row in rows])
+    console.say()
+    shown = ", ".join(f"{count} {state}" for state, count in states.items()) or "none"
+    console.say(
+        f"{len(rows)} runs ({shown}), {totals['epochs']} epochs, {totals['epochs_left']} left, in {request.folder}"
+    )
+    for row in rows:
+        if row["problem"]:
+            console.tell(f"refused: {row['problem']}")
+
+
+def _planned_run(request: Request, trial: "Trial") -> dict[str, Any]:
+    from surelabel.runs.run_dir import RunDir
+
+    state, problem = _state(request, trial)
+    epochs = trial.config.train.epochs
+    trained = len(RunDir(request.folder / "runs" / trial.name).metrics()) if state == "begun" else 0
+    left = {"new": epochs, "begun": max(0, epochs - trained)}.get(state, 0)
+    about = {"problem": problem, "cell": dict(trial.cell), "seed": trial.seed}
+    return {"name": trial.name, "state": state, "epochs": epochs, "epochs_left": left, **about}

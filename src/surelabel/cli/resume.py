@@ -1,0 +1,46 @@
+"""`surelabel resume`."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from surelabel import console
+from surelabel.cli.fit import Log, report, saying_how_to_resume
+from surelabel.cli.options import Device, Devices, Json, Run, Threads, Trust, app
+from surelabel.overrides import parsed_assignment
+
+
+@app.command()
+def resume(
+    run: Run,
+    device: Device = None,
+    devices: Devices = None,
+    threads: Threads = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="optimiser.rate or optimiser.clip.")
+    ] = None,
+    log: Log = None,
+    trust: Trust = False,
+    json: Json = False,
+) -> None:
+    """Go on with a run that was stopped; it may go on elsewhere than it began."""
+    from surelabel import api
+    from surelabel.runs.run_dir import RunDir
+    from surelabel.training.tracking import tracked
+
+    named = {"train.device": device, "train.devices": devices, "train.threads": threads}
+    settings = {name: value for name, value in named.items() if value is not None}
+    settings |= dict(map(parsed_assignment, set_ or []))
+    opened = RunDir.open(run)
+    if opened.is_done:
+        console.tell(f"note: {run} has already ended; nothing is left to do")
+    began = time.perf_counter()
+    config = opened.config()
+    with (
+        saying_how_to_resume(run),
+        console.progress(config.method.name) as bar,
+        tracked(log or [], run, config, bar) as progress,
+    ):
+        api.resume(opened, progress=progress, settings=settings, trust=trust)
+    report(opened, time.perf_counter() - began, json)

@@ -1,0 +1,39 @@
+"""`surelabel review`."""
+
+from typing import Annotated
+
+import typer
+
+from surelabel import console
+from surelabel.cli.options import Run, app
+
+
+@app.command()
+def review(
+    run: Run,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")] = 0,
+    opened: Annotated[bool, typer.Option("--open/--no-open", help="Show the page in a browser.")] = True,
+    by: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who decides. Default: the user of this computer")
+    ] = None,
+) -> None:
+    """Go through suspicious labels on a local page; decisions are kept in RUN/decisions.jsonl."""
+    from surelabel import api
+    from surelabel.reviewing.browser import open_page
+    from surelabel.reviewing.review import CSV_NAME
+    from surelabel.reviewing.server import serve
+    from surelabel.runs.decisions import FINAL
+    from surelabel.runs.run_dir import RunDir
+    from surelabel.verdicts import audit
+
+    def announce(address: str) -> None:
+        console.say(address)
+        console.tell("the page is on this computer only; Ctrl-C ends it, and decisions are kept")
+        if opened:
+            open_page(address)
+
+    run_dir = RunDir.open(run)
+    table = audit(run_dir)
+    journal = serve(run_dir, api.reopened(run_dir), table, port, ready=announce, by=by)
+    count = sum(decision.action in FINAL for decision in journal.decisions().values())
+    console.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))

@@ -1,0 +1,264 @@
+"""Show text, tables, progress or one JSON value on the terminal; only the first process of a run does.
+
+Typer and Rich are imported when something is shown, so that importing the library stays cheap.
+"""
+
+import contextlib
+import itertools
+import json
+import logging
+import math
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PIPE_WIDTH = 160
+"""Columns of a table that goes into a file or a pipe, where nobody's window is too narrow."""
+BLOCKS = "▁▂▃▄▅▆▇█"
+
+
+def is_further_process() -> bool:
+    """Whether a launcher started this process beside a first one, which talks and writes for all."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0
+
+
+def _console(**options: Any) -> "Console":
+    from rich.console import Console
+
+    return Console(**options)
+
+
+def say(text: str = "") -> None:
+    """Print a line on stdout."""
+    if not is_further_process():
+        import typer
+
+        typer.echo(text)
+
+
+def say_prose(text: str) -> None:
+    """Sentences on stdout: broken between words on a terminal, left whole elsewhere."""
+    terminal = _console(highlight=False, markup=False)
+    if terminal.is_terminal and not is_further_process():
+        terminal.print(text)
+    else:
+        say(text)
+
+
+def tell(text: str) -> None:
+    """Print a line on stderr."""
+    if not is_further_process():
+        import typer
+
+        typer.echo(text, err=True)
+
+
+def say_json(content: Any) -> None:
+    """One JSON value, on one line of stdout, so that `tail -n 1` finds it; what is not a number becomes null."""
+    say(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
+
+
+def plain(value: Any) -> Any:
+    """`value` with NumPy's scalars as Python's, NaN as None and paths as text."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | bool | None) else str(value)
+
+
+def is_terminal() -> bool:
+    """Whether somebody looks at stdout as it is written, and it can draw."""
+    terminal = _console()
+    return terminal.is_interactive and terminal.encoding.startswith("utf")
+
+
+def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool = False) -> None:
+    """A table on stdout: numbers to the right; cells that are too wide are cut, or wrapped where that is asked for."""
+    if is_further_process():
+        return
+    cells = [[plain(value) for value in row] for row in rows]
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for position, column in enumerate(columns):
+        values = [row[position] for row in cells]
+        is_number = bool(values) and all(isinstance(value, int | float | None) for value in values)
+        table.add_column(
+            column,
+            justify="right" if is_number else "left",
+            overflow="fold" if wrap else "ellipsis",
+            no_wrap=not wrap or position == 0,
+            min_width=len(column),
+        )
+    for row in cells:
+        # As Text, because a class may be called [red].
+        table.add_row(*(Text(cell(value)) for value in row))
+    terminal = _console(highlight=False)
+    if terminal.is_terminal:
+        terminal.print(table)
+        return
+    page = _console(highlight=False, width=PIPE_WIDTH)
+    with page.capture() as text:
+        page.print(table)
+    say("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def cell(value: Any) -> str:
+    """A plain value as a table shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    # Names of files come from elsewhere and must not move the cursor.
+    return "".join(letter if letter.isprintable() else "?" for letter in str(value))
+
+
+def sparkline(shares: Sequence[float], width: int = 40) -> str:
+    """Values in [0, 1] as a row of blocks, the mean of neighbours where there are more than `width`."""
+    count = min(width, len(shares))
+    bounds = [round(part * len(shares) / count) for part in range(count + 1)] if count else [0]
+    parts = [shares[begin:end] for begin, end in itertools.pairwise(bounds)]
+    means = [sum(part) / len(part) for part in parts]
+    return "".join(BLOCKS[min(len(BLOCKS) - 1, int(mean * len(BLOCKS)))] for mean in means)
+
+
+class Silent:
+    """Shows nothing."""
+
+    title = ""
+
+    def begin(self, num_epochs: int, done: int) -> None:
+        """Nothing."""
+
+    def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+        """Nothing."""
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def warn(self, text: str) -> None:
+        """Nothing."""
+
+
+def accuracy_text(row: dict[str, Any]) -> str:
+    """The accuracy to show for an epoch: the first test set's, else how far the given labels are predicted."""
+    for measured in (row.get("tests") or {}).values():
+        return f"test accuracy {measured['top1']:.3f}"
+    return f"given labels predicted {row['given_accuracy']:.3f}" if "given_accuracy" in row else "accuracy -"
+
+
+class Plain(Silent):
+    """A line every now and then, for logs and pipes."""
+
+    def __init__(self, write: Any, every: float = 5.0, title: str = "") -> None:
+        self.write, self.every, self.title = write, every, title
+        self.num_epochs, self.began, self.first, self.shown = 0, 0.0, 0, 0.0
+        self.said: set[str] = set()
+
+    def begin(self, num_epochs: int, done: int) -> None:
+        """Remember where the clock starts."""
+        self.num_epochs, self.first, self.began, self.shown = num_epochs, done, time.monotonic(), time.monotonic()
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        """One line, if the last is long enough ago or this is the end."""
+        now, done = time.monotonic(), row["epoch"]
+        if now - self.shown < self.every and done < self.num_epochs:
+            return
+        self.shown = now
+        left = (now - self.began) / max(done - self.first, 1) * max(self.num_epochs - done, 0)
+        title = f"{self.title}  " if self.title else ""
+        self.write(
+            f"{title}epoch {done}/{self.num_epochs}  loss {row['loss']:.4f}  {accuracy_text(row)}  "
+            f"{row['samples_per_second']:,.0f} samples/s  {left:.0f} s left"
+        )
+
+    def warn(self, text: str) -> None:
+        """One line, once, however many runs are shown."""
+        if text not in self.said:
+            self.said.add(text)
+            self.write(f"note: {text}")
+
+
+class Bars(Silent):
+    """A rich progress bar over epochs and batches."""
+
+    def __init__(self, console: Any, title: str = "training") -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[accuracy]}  {task.fields[speed]}/s"),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self.title = title
+        self.task: Any = None
+        self.said: set[str] = set()
+
+    def __enter__(self) -> "Bars":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.bar.stop()
+
+    def begin(self, num_epochs: int, done: int) -> None:
+        """A bar of that many epochs."""
+        self.task = self.bar.add_task(
+            self.title, total=num_epochs, completed=done, loss=float("nan"), accuracy="accuracy -", speed="-"
+        )
+
+    def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+        """A fraction of an epoch."""
+        if self.task is not None and batch % max(1, num_batches // 20) == 0:
+            self.bar.update(self.task, completed=epoch - 1 + batch / num_batches, loss=loss)
+
+    def epoch(self, row: dict[str, Any]) -> None:
+        """A whole epoch with its figures."""
+        if self.task is not None:
+            self.bar.update(
+                self.task,
+                completed=row["epoch"],
+                loss=row["loss"],
+                accuracy=accuracy_text(row),
+                speed=f"{row['samples_per_second']:,.0f}",
+            )
+
+    def warn(self, text: str) -> None:
+        """A line above the bar, once, however many runs are shown."""
+        if text not in self.said:
+            self.said.add(text)
+            self.bar.console.print(f"note: {text}", highlight=False, markup=False)
+
+
+@contextlib.contextmanager
+def progress(title: str = "") -> Iterator[Bars | Plain | Silent]:
+    """Bars on a terminal, lines elsewhere, nothing in further processes; on stderr, so that stdout can be piped."""
+    terminal = _console(stderr=True)
+    if is_further_process():
+        yield Silent()
+    elif terminal.is_interactive and not terminal.is_dumb_terminal:
+        with Bars(terminal, title) as bars:
+            yield bars
+    else:
+        yield Plain(tell, title=title)
+
+
+class Notes(logging.Handler):
+    """Passes on what the library logs, as a note on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line."""
+        tell(f"note: {record.getMessage()}")

@@ -1,0 +1,134 @@
+"""The paper's second and fourth figures: the density of tau, of clean and of false labels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from surelabel.paper.figures.training_rows import TrainingRows
+from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, digits_for, legend
+from surelabel.plotting.panels import leave_empty, missing_text, panels, plain_text
+
+NUM_BINS = 50
+LOOKS = {"clean labels": (BLUE, "-"), "false labels": (VERMILION, "--")}
+"""Colour and dash of each group."""
+LOG_ABOVE = 20.0
+"""Highest density from which on the scale is logarithmic, because tau piles up at one end."""
+LEAST_SPAN = 0.2
+"""Of the middle 98 % of tau; where it is less in all panels, only that part of the axis is drawn."""
+LEAST_STEP = 1e-3
+"""The ends of the axis are multiples of it: with closer ones nobody could read the numbers on it."""
+PANEL = (4.2, 3.0)
+
+Groups = Mapping[str, Mapping[str, np.ndarray] | None]
+"""Panels by title, with the values of tau of each group of labels; None is not run."""
+
+
+@dataclass(frozen=True)
+class Density:
+    """A histogram whose area is one."""
+
+    heights: np.ndarray
+    edges: np.ndarray
+    mean: float
+
+
+def confidence_groups(rows: TrainingRows) -> dict[str, np.ndarray]:
+    """The values of tau in each group; a group without labels is left out."""
+    known = np.isfinite(rows.tau)
+    groups = zip(LOOKS, (known & ~rows.is_false, known & rows.is_false), strict=True)
+    return {name: rows.tau[mask] for name, mask in groups if mask.any()}
+
+
+def density_of(tau: np.ndarray, span: tuple[float, float] = (0.0, 1.0), num_bins: int = NUM_BINS) -> Density:
+    """What lies outside of the span counts at its ends."""
+    heights, edges = np.histogram(tau.clip(*span), num_bins, span, density=True)
+    return Density(heights, edges, float(tau.mean()))
+
+
+def span_of(runs: Groups) -> tuple[float, float]:
+    """The part of the axis to draw: all of it, or where tau is if that is a narrow place."""
+    values = [tau for groups in runs.values() if groups is not None for tau in groups.values()]
+    if not values:
+        return 0.0, 1.0
+    low, high = np.quantile(np.concatenate(values), (0.01, 0.99))
+    if high - low >= LEAST_SPAN:
+        return 0.0, 1.0
+    step = 10.0 ** np.floor(np.log10(max(high - low, LEAST_STEP)))
+    low, high = max(0.0, np.floor(low / step) * step), min(1.0, np.ceil(high / step) * step)
+    if low == high:  # all of tau in one place
+        low, high = max(0.0, low - step), min(1.0, high + step)
+    return float(low), float(high)
+
+
+def density_figure(runs: Groups) -> Figure:
+    """A panel per run, given by its title; the mean of each group is a line from top to bottom."""
+    span = span_of(runs)
+    densities = {
+        title: None if groups is None else {name: density_of(tau, span) for name, tau in groups.items()}
+        for title, groups in runs.items()
+    }
+    figure, axes = panels(1, len(runs), PANEL)
+    for one, (title, drawn) in zip(axes[0], densities.items(), strict=True):
+        if drawn is None:
+            leave_empty(one, title)
+        else:
+            _draw(one, title, drawn, max(3, digits_for(span)))
+            one.set_xlim(span)
+    _scale(
+        axes[0], max((one.heights.max() for drawn in densities.values() for one in (drawn or {}).values()), default=1)
+    )
+    legend(figure, 2)
+    return figure
+
+
+def _scale(axes: Sequence[Axes], highest: float) -> None:
+    """One vertical scale for all."""
+    is_log = highest > LOG_ABOVE
+    for one in axes:
+        if is_log:
+            one.set_yscale("symlog", linthresh=1)
+        one.set_ylim(0, (1.6 if is_log else 1.1) * highest)
+    axes[0].set_ylabel("Density (log scale)" if is_log else "Density", fontsize=TEXT)
+
+
+def _draw(axes: Axes, title: str, groups: Mapping[str, Density], num_digits: int) -> None:
+    for name, density in groups.items():
+        colour, dash = LOOKS[name]
+        axes.stairs(density.heights, density.edges, fill=True, color=colour, alpha=0.18)
+        axes.stairs(density.heights, density.edges, color=colour, linestyle=dash, linewidth=1.8, label=name)
+        axes.axvline(density.mean, color=colour, linestyle=":", linewidth=1.4)
+    axes.set_xlabel("Confidence $\\tau$", fontsize=TEXT)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.ticklabel_format(axis="x", useOffset=False)
+    axes.grid(color=GRID, linewidth=0.6)
+    axes.set_axisbelow(True)
+    means = "mean: " + ", ".join(f"{name.split()[0]} {density.mean:.{num_digits}f}" for name, density in groups.items())
+    axes.set_title(f"{title}\n{means}", fontsize=SMALL_TEXT + 0.5)
+
+
+def density_text(runs: Groups) -> str:
+    """Number, mean and middle half of each group of each panel."""
+    low, high = span_of(runs)
+    num_digits = max(3, digits_for((low, high)))
+    parts = [
+        f"{plain_text(title)}: {'; '.join(_described(name, tau, num_digits) for name, tau in groups.items())}."
+        for title, groups in runs.items()
+        if groups is not None
+    ]
+    axis = (
+        ""
+        if (low, high) == (0, 1)
+        else f" The axis is drawn from {low:.4g} to {high:.4g}; what lies outside counts at its ends."
+    )
+    return (
+        " ".join(parts) + axis + missing_text([plain_text(title) for title, groups in runs.items() if groups is None])
+    )
+
+
+def _described(name: str, tau: np.ndarray, num_digits: int) -> str:
+    mean, low, high = (f"{value:.{num_digits}f}" for value in (tau.mean(), *np.quantile(tau, (0.25, 0.75))))
+    return f"{len(tau):,} {name} have a mean tau of {mean}, the middle half {low} to {high}"

@@ -1,0 +1,61 @@
+"""The paper's third figure: which share of the gradient comes from clean and from false labels, epoch by epoch."""
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from surelabel.plotting.curves import Curve, Rows
+from surelabel.plotting.drawing import BLUE, TEXT, VERMILION, legend, over_epochs
+from surelabel.plotting.panels import leave_empty, missing_text, panels
+
+MEASURED = "gradient_share"
+LOOKS = {"clean": ("clean labels", BLUE, "-"), "false": ("false labels", VERMILION, "--")}
+"""Name in the legend, colour and dash of each share."""
+PANEL = (4.0, 3.0)
+
+
+def gradient_shares(rows: Rows) -> dict[str, Curve]:
+    """The two shares in percent over the epochs that measured them."""
+    measured = [row for row in rows if MEASURED in row]
+    epochs = [int(row["epoch"]) for row in measured]
+    return {name: (epochs, [100 * row[MEASURED][name] for row in measured]) for name in LOOKS}
+
+
+def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
+    """A panel per run, given by its title as its metrics; None stays empty."""
+    figure, axes = panels(1, len(runs), PANEL)
+    for one, (title, rows) in zip(axes[0], runs.items(), strict=True):
+        one.set_ylim(-3, 103)
+        one.set_yticks(range(0, 101, 25))
+        if rows is None:
+            leave_empty(one, title)
+        else:
+            _draw(one, title, gradient_shares(rows))
+    axes[0, 0].set_ylabel("Share of the gradient (%)", fontsize=TEXT)
+    legend(figure, 2)
+    return figure
+
+
+def gradient_text(runs: Mapping[str, Rows | None]) -> str:
+    """First, middle and last epoch of each panel in words."""
+    parts = [_described(title, gradient_shares(rows)) for title, rows in runs.items() if rows is not None]
+    return " ".join(parts) + missing_text([title for title, rows in runs.items() if rows is None])
+
+
+def _draw(axes: Axes, title: str, shares: Mapping[str, Curve]) -> None:
+    for name, (epochs, values) in shares.items():
+        text, colour, dash = LOOKS[name]
+        marker = "o" if len(epochs) == 1 else None
+        axes.plot(epochs, values, dash, color=colour, linewidth=2, marker=marker, label=text)
+    over_epochs(axes, max((epochs[-1] for epochs, _ in shares.values() if epochs), default=2))
+    axes.set_title(title, fontsize=TEXT)
+
+
+def _described(title: str, shares: Mapping[str, Curve]) -> str:
+    epochs, values = shares["false"]
+    if not epochs:
+        return f"{title}: the gradient was not measured."
+    places = sorted({0, len(epochs) // 2, len(epochs) - 1})
+    words = ", ".join(f"{values[at]:.1f} % in epoch {epochs[at]}" for at in places)
+    return f"{title}: false labels have {words} of the gradient, clean labels the rest."

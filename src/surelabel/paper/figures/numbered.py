@@ -1,0 +1,167 @@
+"""The figures of the paper, 1 to 13: their panels, the runs these want, and the preset that trains them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from surelabel.errors import ConfigError, RunError
+from surelabel.paper.figures import drawn
+from surelabel.paper.figures.drawn import Draw, corrected_images, from_panels
+from surelabel.paper.figures.found import Found
+from surelabel.paper.figures.gradient_share import MEASURED
+from surelabel.paper.figures.studies import draw_study
+from surelabel.paper.figures.wanted import (
+    ANNEALED,
+    GIVEN_LABELS,
+    SELECTED,
+    STEPPED,
+    WHOLE,
+    Wanted,
+    method_text,
+    setting_text,
+)
+from surelabel.plotting.drawing import Drawing
+from surelabel.plotting.panels import headline, plain_text
+
+SYMMETRIC_40, SYMMETRIC_60, SYMMETRIC_80 = ("symmetric", 0.4), ("symmetric", 0.6), ("symmetric", 0.8)
+ASYMMETRIC_40 = ("asymmetric", 0.4)
+BETAS = (0.0, 0.1, 0.3, 0.5)
+
+
+@dataclass(frozen=True)
+class NumberedFigure:
+    """A figure of the paper."""
+
+    number: int
+    name: str
+    title: str
+    """With {method} and {setting}, which stands for data and noise, where the panels do not say it."""
+    panels: Mapping[str, Wanted]
+    """By the words that stand over a panel while it is empty."""
+    presets: tuple[str, ...]
+    """Of `surelabel reproduce`, which train its runs."""
+    draw: Draw
+    also: str = ""
+    """What else is needed to draw anything."""
+
+    def drawing(self, there: Sequence[Found]) -> tuple[Drawing, Sequence[Found]]:
+        """The figure from the runs that are there, and those that stand in it; an error where there is none."""
+        picture = self.draw(self.panels, there)
+        if picture is None:
+            raise RunError(self._needs())
+        title = self.title.format(method=method_text(picture.runs[0]), setting=setting_text(picture.runs[0]))
+        headline(picture.figure, title)
+        name = f"figure-{self.number:02d}-{self.name}"
+        return Drawing(name, f"Figure {self.number}: {plain_text(title)}", picture.text, picture.figure), picture.runs
+
+    def _needs(self) -> str:
+        wanted = "; ".join(dict.fromkeys(one.text for one in self.panels.values()))
+        commands = " and ".join(f"surelabel reproduce {preset}" for preset in self.presets)
+        subject = f"figure {self.number} ({self.name}) needs finished runs that are not there"
+        return f"{subject}: {wanted}{self.also}; make them with: {commands} (--dry-run says how much that is)"
+
+
+def _three_ways(measured: str | None = None) -> dict[str, Wanted]:
+    """The columns of Figures 1 and 3."""
+    return {
+        "(a) cross entropy, multi-step": Wanted(
+            "cifar10", SYMMETRIC_40, "cross_entropy", GIVEN_LABELS, schedules=STEPPED, measured=measured
+        ),
+        "(b) cross entropy, cosine": Wanted(
+            "cifar10", SYMMETRIC_40, "cross_entropy", GIVEN_LABELS, schedules=ANNEALED, measured=measured
+        ),
+        "(c) CAR": Wanted("cifar10", SYMMETRIC_40, options=WHOLE, preferred=SELECTED, measured=measured),
+    }
+
+
+def _pair(noise: tuple[str, float]) -> dict[str, Wanted]:
+    return {_cifar10(noise): Wanted("cifar10", noise, options=WHOLE, preferred=SELECTED)}
+
+
+def _cifar10(noise: tuple[str, float]) -> str:
+    return f"CIFAR-10, {100 * noise[1]:g} % {noise[0]} noise"
+
+
+def _sensitivity(number: int, data: str) -> NumberedFigure:
+    panels = {"": Wanted(data, SYMMETRIC_60, options=WHOLE)}
+    title = "Test accuracy by one parameter at a time: {method}, {setting}"
+    also = ", with at least two values of lambda, beta, E_c, alpha or delta"
+    return NumberedFigure(number, f"sensitivity-{data}", title, panels, ("sensitivity",), draw_study, also)
+
+
+def _confidence(number: int, noise: tuple[str, float]) -> NumberedFigure:
+    title = "Average confidence by clean and false label (CAR)"
+    name = f"confidence-{100 * noise[1]:g}"
+    return NumberedFigure(number, name, title, _pair(noise), ("correction",), from_panels(drawn.confidence))
+
+
+def _images(number: int, data: str, preset: str) -> NumberedFigure:
+    panels = {"": Wanted(data, images=True)}
+    title = "Given label above in red, corrected label below in green: {method}, {setting}"
+    return NumberedFigure(number, f"corrected-{data}", title, panels, (preset,), corrected_images)
+
+
+_DENSITIES = {
+    f"{name}, 40 % symmetric noise": Wanted(data, SYMMETRIC_40, options={**WHOLE, "reverse_weight": 0.0})
+    for name, data in (("CIFAR-10", "cifar10"), ("CIFAR-100", "cifar100"))
+}
+_BY_BETA = {
+    rf"$\beta$ = {beta:g}": Wanted("cifar100", SYMMETRIC_40, options={**WHOLE, "reverse_weight": beta})
+    for beta in BETAS
+}
+_CORRECTIONS = {
+    name: one for noise in (SYMMETRIC_60, SYMMETRIC_80, ASYMMETRIC_40) for name, one in _pair(noise).items()
+}
+_CORRECTED = "Corrected against clean labels (CAR)"
+
+FIGURES: tuple[NumberedFigure, ...] = (
+    NumberedFigure(
+        1,
+        "memorisation",
+        "What becomes of clean and of false labels: {setting}",
+        _three_ways(),
+        ("memorisation",),
+        from_panels(drawn.memorisation),
+    ),
+    NumberedFigure(
+        2,
+        "density",
+        r"Density of confidence $\tau$ (CAR, $\beta$ = 0)",
+        _DENSITIES,
+        ("confidence",),
+        from_panels(drawn.density),
+    ),
+    NumberedFigure(
+        3,
+        "gradients",
+        "Share of the gradient from clean and from false labels: {setting}",
+        _three_ways(MEASURED),
+        ("memorisation",),
+        from_panels(drawn.gradients),
+    ),
+    NumberedFigure(
+        4,
+        "density-by-beta",
+        r"Effect of $\beta$ on the density of confidence $\tau$: {method}, {setting}",
+        _BY_BETA,
+        ("confidence",),
+        from_panels(drawn.density_by_option),
+    ),
+    _confidence(5, SYMMETRIC_40),
+    NumberedFigure(6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), from_panels(drawn.correction)),
+    NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), from_panels(drawn.correction)),
+    _confidence(8, SYMMETRIC_60),
+    _confidence(9, SYMMETRIC_80),
+    _sensitivity(10, "cifar10"),
+    _sensitivity(11, "cifar100"),
+    _images(12, "webvision", "table3"),
+    _images(13, "clothing1m", "table2"),
+)
+
+
+def figure_named(text: str) -> NumberedFigure:
+    """A figure by its number or name."""
+    for figure in FIGURES:
+        if text in (str(figure.number), figure.name):
+            return figure
+    there = ", ".join(f"{figure.number} ({figure.name})" for figure in FIGURES)
+    raise ConfigError(f"there is no figure {text!r}; there are {there}")

@@ -1,0 +1,1 @@
+"""Figures that the report and the paper share."""

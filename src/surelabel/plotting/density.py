@@ -1,0 +1,47 @@
+"""The density of confidence: of labels that are kept and of labels that look wrong."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from surelabel.plotting.drawing import BLUE, GREEN, GRID, INK, TEXT, VERMILION, Drawing, canvas, legend
+
+NUM_BINS = 40
+LOOKS = {
+    "kept": (BLUE, "-"),
+    "looks wrong": (VERMILION, "--"),
+    "really right": (GREEN, ":"),
+    "really wrong": (INK, "-."),
+}
+"""Colour and dash of each group; the last two only where clean labels are known."""
+
+
+def density_drawing(values: np.ndarray, groups: Mapping[str, np.ndarray], what: str) -> Drawing:
+    """A line per group of rows; `values` (N,) lie in [0, 1], a group is a (N,) mask under a name of LOOKS."""
+    figure, axes = canvas(height=3.4)
+    known = np.isfinite(values)
+    for name, mask in groups.items():
+        _draw(axes, values[mask & known], name)
+    axes.set_xlabel(what[0].upper() + what[1:], fontsize=TEXT)
+    axes.set_ylabel("Density (log scale)", fontsize=TEXT)
+    axes.set_xlim(0, 1)
+    axes.set_yscale("symlog", linthresh=1)
+    axes.grid(color=GRID, linewidth=0.6)
+    legend(figure, 2)
+    parts = "; ".join(_described(name, values[mask & known]) for name, mask in groups.items())
+    return Drawing("density", f"Density of {what}", f"Density of {what} between 0 and 1: {parts}.", figure)
+
+
+def _draw(axes: Axes, values: np.ndarray, name: str) -> None:
+    colour, dash = LOOKS[name]
+    if len(values):
+        heights, edges = np.histogram(values.clip(0, 1), NUM_BINS, (0, 1), density=True)
+        axes.stairs(heights, edges, color=colour, linestyle=dash, linewidth=2, label=name)
+
+
+def _described(name: str, values: np.ndarray) -> str:
+    if not len(values):
+        return f"{name}: none"
+    low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))
+    return f"{name}: {len(values):,} labels, median {middle:.2f}, middle half {low:.2f} to {high:.2f}"
