@@ -20,6 +20,7 @@ demo: .venv/installed
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: .venv/installed-dev
 	$(BIN)/mypy
