@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
 
-.PHONY: demo test check lint types clean
+.PHONY: demo test check lint types coverage wheel clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -30,6 +30,12 @@ check: lint types
 
 test: lint types
 	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+
+coverage: .venv/installed-dev
+	$(BIN)/pytest -n $(WORKERS) -m "not slow" --cov=surelabel --cov-report=term:skip-covered
+
+wheel: .venv/installed-dev
+	$(BIN)/pip wheel -q --no-deps -w dist .
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis
