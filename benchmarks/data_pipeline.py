@@ -122,9 +122,9 @@ def make_contenders(x, label) -> dict[str, Batches]:
     """Endless walks over all rows, by name."""
     from torch.utils.data import DataLoader
 
-    from surelabel.data.examples import Examples
-    from surelabel.data.loaders import Loader
-    from surelabel.data.transforms import Augment
+    from surelabel.data.augment import Augment
+    from surelabel.data.corpus import Examples
+    from surelabel.data.loader import Loader
 
     rows = Examples(x, label, np.arange(len(x)).astype(str))
     return {
@@ -272,10 +272,10 @@ def streams(data: Path, rounds: int, workers: int, count: int = 384) -> dict[str
 
     from surelabel.config import DataConfig
     from surelabel.core import View
-    from surelabel.data.examples import Examples
-    from surelabel.data.images import Files, load_images
-    from surelabel.data.loaders import Loader
-    from surelabel.data.transforms import Augment
+    from surelabel.data.augment import Augment
+    from surelabel.data.corpus import Examples
+    from surelabel.data.images.load import Files, load_images
+    from surelabel.data.loader import Loader
 
     with tempfile.TemporaryDirectory() as folder:
         paths = photographs(Path(folder), encoded(data), count)

@@ -23,7 +23,7 @@ from surelabel import methods
 from surelabel.cli.methods import shape_of
 from surelabel.config import validated
 from surelabel.console import Silent
-from surelabel.data.examples import Corpus, Examples
+from surelabel.data.corpus import Corpus, Examples
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Setup
 from surelabel.runs.run_dir import RunDir

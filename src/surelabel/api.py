@@ -11,9 +11,9 @@ import numpy as np
 from surelabel import noise
 from surelabel.config import RunConfig, validated
 from surelabel.console import Silent, is_further_process
-from surelabel.data import objects
-from surelabel.data.examples import Corpus
+from surelabel.data.corpus import Corpus
 from surelabel.data.input_files import configured_files
+from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
 from surelabel.errors import ConfigError, RunError
 from surelabel.files import refuse_overwriting

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surelabel.data import caches
+from surelabel.data import cache
 
-KEY = caches.key_of("test")
+KEY = cache.key_of("test")
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(caches, "_told", set())
+    monkeypatch.setattr(cache, "_told", set())
     return tmp_path / "cache"
 
 
@@ -35,7 +35,7 @@ class Fill:
 
 
 def get(fill, shape=(4, 3), dtype=np.int32):
-    return caches.array(KEY, shape, dtype, fill)
+    return cache.array(KEY, shape, dtype, fill)
 
 
 EXPECTED = np.arange(12, dtype=np.int32).reshape(4, 3)
@@ -46,11 +46,11 @@ class TestFolder:
         monkeypatch.setenv("XDG_CACHE_HOME", "/there")
         monkeypatch.setenv("HOME", "/me")
         monkeypatch.setenv("SURELABEL_CACHE", "/here")
-        assert caches.folder() == Path("/here")
+        assert cache.folder() == Path("/here")
         monkeypatch.delenv("SURELABEL_CACHE")
-        assert caches.folder() == Path("/there/surelabel")
+        assert cache.folder() == Path("/there/surelabel")
         monkeypatch.delenv("XDG_CACHE_HOME")
-        assert caches.folder() == Path("/me/.cache/surelabel")
+        assert cache.folder() == Path("/me/.cache/surelabel")
 
 
 class TestArray:
@@ -70,7 +70,7 @@ class TestArray:
 
     def test_another_key_is_another_array(self):
         get(Fill())
-        other = caches.array(caches.key_of("test", 2), (2,), np.float32, lambda out: out.fill(7))
+        other = cache.array(cache.key_of("test", 2), (2,), np.float32, lambda out: out.fill(7))
         assert other.tolist() == [7, 7]
         assert get(Fill()).shape == (4, 3)
 
@@ -111,7 +111,7 @@ class TestEntry:
             allocate((2,), np.uint8)[:] = 5  # a second thought replaces the first
             return {"names": ["a"], "number": 3}
 
-        for made in (caches.entry(KEY, make), caches.entry(KEY, make)):
+        for made in (cache.entry(KEY, make), cache.entry(KEY, make)):
             assert made.array.tolist() == [5, 5]
             assert made.about == {"names": ["a"], "number": 3}
 
@@ -143,14 +143,14 @@ class TestWithoutACache:
 
         monkeypatch.setattr(os, "fsync", full)
         np.testing.assert_array_equal(get(Fill()), EXPECTED)
-        assert caches.find(KEY) is None
+        assert cache.find(KEY) is None
 
 
 WORKER = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from surelabel.data import caches
+from surelabel.data import cache
 
 def fill(out):
     with open(sys.argv[1], "a") as log:
@@ -158,7 +158,7 @@ def fill(out):
     time.sleep(0.5)
     out[:] = 1
 
-assert caches.array("key", (1000,), np.uint8, fill).sum() == 1000
+assert cache.array("key", (1000,), np.uint8, fill).sum() == 1000
 """
 
 

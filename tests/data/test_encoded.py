@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from surelabel.data.encoded import ArrowBytes, Blobs, Files
+from surelabel.data.images.encode import ArrowBytes, Blobs, Files
 
 BLOBS = [b"one", b"", b"three", b"fo", b"5"]
 NAMES = list("abcde")

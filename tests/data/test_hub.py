@@ -9,7 +9,7 @@ from PIL import Image
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.objects import described
+from surelabel.data.sources.objects import described
 from surelabel.errors import DataError
 
 

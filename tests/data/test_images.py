@@ -9,10 +9,11 @@ import torch
 from PIL import Image
 
 from surelabel.config import DataConfig
-from surelabel.data import images, threads
-from surelabel.data.images import Blobs, Files, fitted, load_images
+from surelabel.data.images import load as images
+from surelabel.data.images import threads
+from surelabel.data.images.load import Blobs, Files, fitted, load_images
+from surelabel.data.images.stream import StreamedImages
 from surelabel.data.inputs import Mapped, digest_of
-from surelabel.data.streaming import StreamedImages
 from surelabel.errors import DataError
 
 

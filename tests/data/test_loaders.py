@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surelabel.core import View
-from surelabel.data import loaders
-from surelabel.data.examples import Corpus, Examples
+from surelabel.data import loader as loaders
+from surelabel.data.augment import Augment
+from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.inputs import Mapped
-from surelabel.data.loaders import Loader, batch_bounds, own_part
-from surelabel.data.transforms import Augment
+from surelabel.data.loader import Loader, batch_bounds, own_part
 from surelabel.training import build
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.originals import original_files
+from surelabel.data.sources.image_files import original_files
 
 
 def found(source, **options):

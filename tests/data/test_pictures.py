@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from surelabel.data.pictures import picture
+from surelabel.data.images.pictures import picture
 
 
 @pytest.mark.parametrize(

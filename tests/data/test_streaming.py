@@ -15,11 +15,11 @@ from PIL import Image
 from surelabel.api import Interrupted, configured, fit, load, resume
 from surelabel.config import DataConfig
 from surelabel.core import View
-from surelabel.data.examples import Examples
-from surelabel.data.images import Files, load_images
-from surelabel.data.loaders import Loader
-from surelabel.data.streaming import StreamedImages
-from surelabel.data.transforms import Augment
+from surelabel.data.augment import Augment
+from surelabel.data.corpus import Examples
+from surelabel.data.images.load import Files, load_images
+from surelabel.data.images.stream import StreamedImages
+from surelabel.data.loader import Loader
 from surelabel.errors import DataError
 from surelabel.training.predictor import predictions
 

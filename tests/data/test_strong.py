@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from surelabel.data.strong import NUM_DRAWS, strong
-from surelabel.data.transforms import draws
+from surelabel.data.augment import draws
+from surelabel.data.strong_augment import NUM_DRAWS, strong
 
 X = torch.randint(0, 256, (64, 3, 12, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 U = draws(0, 1, torch.arange(64), 0, NUM_DRAWS)

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from surelabel.core.stages import seed_of
+from surelabel.data.augment import Augment, draws, statistics
 from surelabel.data.inputs import centred
-from surelabel.data.strong import NUM_DRAWS, strong
-from surelabel.data.transforms import Augment, draws, statistics
+from surelabel.data.strong_augment import NUM_DRAWS, strong
 
 
 def correlation(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -191,5 +191,5 @@ class TestStatistics:
     def test_chunks_do_not_show(self, monkeypatch):
         x = torch.randint(0, 256, (50, 3, 4, 4), dtype=torch.uint8)
         whole = statistics(x)
-        monkeypatch.setattr("surelabel.data.transforms._PIXELS", 100)
+        monkeypatch.setattr("surelabel.data.augment._PIXELS", 100)
         torch.testing.assert_close(statistics(x), whole)

@@ -9,8 +9,8 @@ from torch import nn
 
 from surelabel.core import Batch, Method, Outputs, Task
 from surelabel.core.losses import cross_entropy
-from surelabel.data.examples import Examples
-from surelabel.data.loaders import Loader
+from surelabel.data.corpus import Examples
+from surelabel.data.loader import Loader
 from surelabel.engine.evaluate import GradientShare, accuracies, in_eval_mode, memorisation, predictions
 
 

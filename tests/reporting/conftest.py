@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from surelabel import api
-from surelabel.data.examples import Corpus, Examples
+from surelabel.data.corpus import Corpus, Examples
 from surelabel.reporting import write_report
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 from surelabel.training import build

@@ -70,8 +70,8 @@ def export(
 
 
 def _write(run: Path, folder: Path, rules: "Rules", rewrite: list[str], images: str | None, json: bool) -> None:
-    from surelabel.data.objects import is_object
-    from surelabel.data.originals import original_files
+    from surelabel.data.sources.image_files import original_files
+    from surelabel.data.sources.objects import is_object
     from surelabel.exporting import export
     from surelabel.runs.decisions import FILE_NAME, Journal
     from surelabel.runs.locate import config_from_here

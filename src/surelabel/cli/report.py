@@ -10,7 +10,7 @@ from surelabel.cli.options import Json, app, not_a_folder
 from surelabel.errors import SurelabelError
 
 if TYPE_CHECKING:
-    from surelabel.data.examples import Corpus
+    from surelabel.data.corpus import Corpus
     from surelabel.runs.run_dir import RunDir
 
 

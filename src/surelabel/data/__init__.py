@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data import digits, folder
-from surelabel.data.arrays import npy, npz
-from surelabel.data.examples import Corpus, Examples
-from surelabel.data.images import fitted
+from surelabel.data.benchmarks import NAMED, digits
+from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.images.load import fitted
 from surelabel.data.inputs import Inputs, Shape, windowed
-from surelabel.data.named import NAMED
-from surelabel.data.objects import OBJECT_SOURCES, is_object, read_object
 from surelabel.data.relabel import relabelled
 from surelabel.data.rows import Parts, Rows, Source
+from surelabel.data.sources import folder
+from surelabel.data.sources.arrays import npy, npz
+from surelabel.data.sources.objects import OBJECT_SOURCES, is_object, read_object
+from surelabel.data.sources.tables import parquet_folder, table_file
 from surelabel.data.splits import divide
-from surelabel.data.tables import parquet_folder, table_file
 from surelabel.errors import DataError
 
 __all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from surelabel.data.examples import Examples
+from surelabel.data.corpus import Examples
 from surelabel.data.inputs import Inputs
 
 _ROWS_AT_ONCE = 1024

@@ -6,9 +6,9 @@ from itertools import chain
 from pathlib import Path
 
 from surelabel.config import DataConfig, RunConfig
-from surelabel.data.arrays import npy
-from surelabel.data.originals import table_images
-from surelabel.data.tables import table_file
+from surelabel.data.sources.arrays import npy
+from surelabel.data.sources.image_files import table_images
+from surelabel.data.sources.tables import table_file
 from surelabel.errors import SurelabelError
 from surelabel.files import refuse_overwriting
 from surelabel.runs.locate import config_from_here

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surelabel.data.arrays.inputs import channels_first, input_tensor
 from surelabel.data.inputs import Mapped
+from surelabel.data.sources.arrays.inputs import channels_first, input_tensor
 
 
 class MappedInputs(Mapped):

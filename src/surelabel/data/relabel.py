@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from surelabel.config import DataConfig
-from surelabel.data.examples import Corpus, Examples
+from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.rows import Parts, Rows
-from surelabel.data.tables.csv_file import read_csv
+from surelabel.data.sources.tables.csv_file import read_csv
 from surelabel.errors import DataError
 
 _log = logging.getLogger("surelabel")

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
-from surelabel.data.examples import Corpus, Examples
+from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.rows import Parts, Rows
 from surelabel.errors import DataError
 

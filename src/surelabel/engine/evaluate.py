@@ -10,7 +10,7 @@ from surelabel.core.batch import Batch, Outputs
 from surelabel.core.collective import total
 from surelabel.core.method import Method
 from surelabel.core.stages import View
-from surelabel.data.loaders import Loader
+from surelabel.data.loader import Loader
 
 
 def share(mask: Tensor) -> float:

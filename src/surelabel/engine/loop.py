@@ -17,9 +17,9 @@ from surelabel.core.losses import cross_entropy
 from surelabel.core.method import Method, Step
 from surelabel.core.stages import Clock, Pass, Stage, View, seed_of
 from surelabel.core.state import EMA
+from surelabel.data.corpus import Corpus
 from surelabel.data.epochs import drawn
-from surelabel.data.examples import Corpus
-from surelabel.data.loaders import Loader
+from surelabel.data.loader import Loader
 from surelabel.engine import checkpoint, distributed
 from surelabel.engine.checkpoint import Position, Snapshot
 from surelabel.engine.evaluate import in_eval_mode

@@ -9,7 +9,7 @@ from torch import Tensor
 from surelabel.core.batch import Batch
 from surelabel.core.collective import rank, total
 from surelabel.core.stages import View
-from surelabel.data.loaders import Loader
+from surelabel.data.loader import Loader
 from surelabel.engine.evaluate import (
     GradientShare,
     accuracies,

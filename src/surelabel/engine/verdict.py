@@ -9,7 +9,7 @@ from torch import Tensor
 
 from surelabel.core.stages import View
 from surelabel.core.state import SampleStore
-from surelabel.data.loaders import Loader
+from surelabel.data.loader import Loader
 from surelabel.engine import distributed
 from surelabel.engine.evaluate import predictions
 from surelabel.engine.loop import Engine

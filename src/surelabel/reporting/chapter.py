@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.config import RunConfig
-from surelabel.data.examples import Corpus, Examples
+from surelabel.data.corpus import Corpus, Examples
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 

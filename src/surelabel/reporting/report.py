@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from surelabel.data.examples import Corpus
+from surelabel.data.corpus import Corpus
 from surelabel.errors import RunError
 from surelabel.files import replace_text
 from surelabel.reporting import figures as drawn

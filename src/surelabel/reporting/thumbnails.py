@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from surelabel.data.examples import Examples
-from surelabel.data.pictures import picture
+from surelabel.data.corpus import Examples
+from surelabel.data.images.pictures import picture
 from surelabel.reporting.markup import Html, element
 
 SMALL_SIDE = 64

@@ -4,8 +4,8 @@ import io
 
 import torch
 
-from surelabel.data.examples import Examples
-from surelabel.data.pictures import picture
+from surelabel.data.corpus import Examples
+from surelabel.data.images.pictures import picture
 
 
 def png(rows: Examples, position: int) -> bytes:

@@ -7,7 +7,7 @@ from fastapi import Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from surelabel.data.examples import Examples
+from surelabel.data.corpus import Examples
 from surelabel.errors import DataError, RunError
 from surelabel.reviewing.pictures import png
 from surelabel.reviewing.suspects import Filter, Suspects

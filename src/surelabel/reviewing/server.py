@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp
 
-from surelabel.data.examples import Corpus
+from surelabel.data.corpus import Corpus
 from surelabel.errors import ConfigError, RunError, SurelabelError
 from surelabel.reviewing.assets import Assets
 from surelabel.reviewing.guard import HOST, Access, Guard

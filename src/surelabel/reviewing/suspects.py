@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from surelabel.data.examples import Corpus, Examples
+from surelabel.data.corpus import Corpus, Examples
 from surelabel.errors import RunError
 from surelabel.runs.decisions import FINAL, Book, Standing
 from surelabel.verdicts import SUSPICIOUS_FROM, Audit

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from surelabel.data.examples import Examples
+from surelabel.data.corpus import Examples
 
 MEASURED_ROWS = 20_000
 """Training rows from which class means are taken; more are sampled evenly."""

@@ -13,10 +13,10 @@ from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig
 from surelabel.core.method import Method, Task
 from surelabel.core.stages import seed_of
 from surelabel.data import load_corpus
-from surelabel.data.examples import Corpus, Examples
-from surelabel.data.loaders import Loader
+from surelabel.data.augment import Augment, statistics
+from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.loader import Loader
 from surelabel.data.relabel import trusted_rows
-from surelabel.data.transforms import Augment, statistics
 from surelabel.errors import ConfigError
 from surelabel.models.network import Network
 

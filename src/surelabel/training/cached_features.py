@@ -12,10 +12,10 @@ from torch import Tensor
 
 from surelabel.config import RunConfig
 from surelabel.core.stages import View, seed_of
-from surelabel.data import caches
-from surelabel.data.examples import Corpus, Examples
+from surelabel.data import cache
+from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.inputs import Inputs, Mapped, digest_of
-from surelabel.data.loaders import Loader
+from surelabel.data.loader import Loader
 from surelabel.data.rows import Look
 from surelabel.engine import distributed
 from surelabel.errors import ConfigError, RunError
@@ -114,15 +114,15 @@ class _Sweep:
 
     def of(self, rows: Examples) -> Examples:
         """The rows with their features as inputs."""
-        key = caches.key_of("features", self.weights, digest_of(rows.x), tuple(rows.x.shape), rows.crop)
-        found = caches.array(
+        key = cache.key_of("features", self.weights, digest_of(rows.x), tuple(rows.x.shape), rows.crop)
+        found = cache.array(
             key, (len(rows), self.extractor.num_features), np.float32, lambda out: self._fill(out, rows)
         )
         return replace(rows, x=_inputs(found, key), crop=None)
 
     @torch.no_grad()
     def _fill(self, out: np.ndarray, rows: Examples) -> None:
-        self.say(f"computing the features of {len(rows):,} rows, once; they are kept in {caches.folder()}")
+        self.say(f"computing the features of {len(rows):,} rows, once; they are kept in {cache.folder()}")
         loader, began = Loader(rows, BATCH, device=self.device), time.monotonic()
         told = began
         for start in range(0, len(rows), CHUNK):

@@ -14,8 +14,8 @@ from surelabel import noise
 from surelabel.config import RunConfig
 from surelabel.console import Silent
 from surelabel.core.state import SampleStore
+from surelabel.data.corpus import Corpus
 from surelabel.data.duplicates import Twins, hashes, leaked, twins
-from surelabel.data.examples import Corpus
 from surelabel.data.inputs import Inputs
 from surelabel.engine.loop import Interrupted
 from surelabel.runs.run_dir import RunDir

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from surelabel.config import RunConfig
 from surelabel.data import read_inputs
-from surelabel.data.examples import refuse_not_finite
+from surelabel.data.corpus import refuse_not_finite
 from surelabel.data.inputs import Inputs, Lazy
 from surelabel.errors import RunError
 from surelabel.files import replace_csv

@@ -8,7 +8,7 @@ import torch
 
 from surelabel import noise
 from surelabel.config import RunConfig
-from surelabel.data.examples import Corpus
+from surelabel.data.corpus import Corpus
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Progress, Setup
 from surelabel.engine.signals import stop_on_signals

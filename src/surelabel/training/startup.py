@@ -12,7 +12,7 @@ import surelabel
 from surelabel import noise
 from surelabel.config import RunConfig
 from surelabel.core.collective import world_size
-from surelabel.data.examples import Corpus
+from surelabel.data.corpus import Corpus
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 

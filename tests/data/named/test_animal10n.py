@@ -3,7 +3,7 @@ import pytest
 
 from surelabel.config import DataConfig
 from surelabel.data import read_inputs
-from surelabel.data.named.animal10n import CLASSES
+from surelabel.data.benchmarks.animal10n import CLASSES
 from surelabel.errors import DataError
 
 RECORD = 4 + 4 + 3 * 64 * 64

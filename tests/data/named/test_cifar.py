@@ -7,7 +7,7 @@ import pytest
 
 from surelabel.config import DataConfig
 from surelabel.data import read_inputs
-from surelabel.data.named.cifar_sets import CIFAR10_CLASSES, CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
+from surelabel.data.benchmarks.cifar_sets import CIFAR10_CLASSES, CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
 from surelabel.errors import ConfigError, DataError
 
 ORDER = [0, 7, 4, 1, 8, 5, 2, 9, 6, 3]

@@ -3,8 +3,8 @@ import torch
 
 from surelabel.config import DataConfig
 from surelabel.data import read_inputs
+from surelabel.data.benchmarks.clothing1m import CLASSES
 from surelabel.data.inputs import Lazy
-from surelabel.data.named.clothing1m import CLASSES
 from surelabel.errors import DataError
 
 SMALL = {"image_size": 8}

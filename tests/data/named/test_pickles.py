@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from surelabel.data.named import pickles
-from surelabel.data.named.pickles import read_pickle, read_torch
+from surelabel.data.benchmarks import pickles
+from surelabel.data.benchmarks.pickles import read_pickle, read_torch
 from surelabel.errors import DataError
 
 CONTENT = {

@@ -16,7 +16,7 @@ from surelabel.overrides import dotted
 from surelabel.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
-    from surelabel.data.examples import Corpus
+    from surelabel.data.corpus import Corpus
 
 Reopen = Callable[[RunDir], "Corpus"]
 """Reads the data of a run again; who wires everything hands it in."""

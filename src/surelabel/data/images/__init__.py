@@ -1,0 +1,1 @@
+"""Read, decode, measure and stream images."""

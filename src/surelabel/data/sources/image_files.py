@@ -1,0 +1,32 @@
+"""The image files that the rows of a source come from, for whoever wants to link or copy them."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from surelabel.config import DataConfig
+from surelabel.data.sources import folder
+from surelabel.data.sources.tables import table_file
+from surelabel.data.sources.tables.images import TableImages
+from surelabel.data.sources.tables.rows import row_ids
+
+
+def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | None:
+    """The file of each id; None where the inputs are no image files."""
+    if table_file.accepts(config.source):
+        found = table_images(config)
+        return None if found is None else {name: found[name] for name in ids if name in found}
+    root = Path(config.source)
+    if not folder.accepts(config.source):
+        return None
+    return {name: root / name for name in ids if (root / name).is_file()} or None
+
+
+def table_images(config: DataConfig) -> dict[str, Path] | None:
+    """Return the image file of each row of a table, by id; None if its inputs are not image files."""
+    part = table_file.opened(config, needs_label=False)
+    if part.roles.image is None:
+        return None
+    paths = TableImages.of(part.sheet, part.roles.image).paths
+    if paths is None:
+        return None
+    return {str(name): part.sheet.folder / str(path) for name, path in zip(row_ids(part, ""), paths, strict=True)}

@@ -1,0 +1,85 @@
+"""Images that a table names or holds: a column of paths, of bytes, or of {bytes, path} as the hub writes it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from surelabel.data.images.load import ArrowBytes, Blobs, Encoded, Files
+from surelabel.data.sources.tables.columns import holds_bytes
+from surelabel.data.sources.tables.sheet import Sheet
+
+Complaint = tuple[np.ndarray, Callable[[int], str]]
+"""Which rows (N,) are bad, and what to say of one."""
+
+
+@dataclass(frozen=True)
+class TableImages:
+    """The images of a sheet's rows: either paths as written (N,) str, or a column of bytes."""
+
+    sheet: Sheet
+    column: str
+    paths: np.ndarray | None
+    blobs: Any = None
+
+    @classmethod
+    def of(cls, sheet: Sheet, column: str) -> "TableImages":
+        """By the column's type; a struct without any bytes is about its paths."""
+        values = sheet[column]
+        if not holds_bytes(values.type):
+            return cls(sheet, column, sheet.cells(column))
+        if not pa.types.is_struct(values.type):
+            return cls(sheet, column, None, values)
+        blobs = pc.struct_field(values, "bytes")
+        if blobs.null_count < len(blobs) or values.type.get_field_index("path") < 0:
+            return cls(sheet, column, None, blobs)
+        inner = pa.table({column: pc.struct_field(values, "path")})
+        return cls(sheet, column, Sheet(inner, sheet.where).cells(column))
+
+    def missing(self) -> Complaint:
+        """Rows whose cell is blank or whose file is not there."""
+        if self.paths is None:
+            return self.blobs.is_null().to_numpy(), lambda row: f"{self.column} is blank; expected an image"
+        paths = self.paths
+        is_missing = np.array([not (path and (self.sheet.folder / path).is_file()) for path in paths], dtype=bool)
+        return is_missing, self._complaint
+
+    def _complaint(self, row: int) -> str:
+        assert self.paths is not None
+        return (
+            f"no image {self._file(row)}, which {self.column} names" if self.paths[row] else f"{self.column} is blank"
+        )
+
+    def encoded(self) -> Encoded:
+        """What is to be decoded."""
+        if self.paths is None:
+            return Blobs(ArrowBytes(self.blobs), RowNames(self.sheet))
+        return Files([self._file(row) for row in range(len(self.paths))])
+
+    def _file(self, row: int) -> Path:
+        assert self.paths is not None
+        return self.sheet.folder / str(self.paths[row])
+
+
+class RowNames(Sequence[str]):
+    """What to call the rows of a sheet in messages, made when it is asked for."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        # Without its columns: worker processes get a copy of this.
+        self._length, self._sheet = len(sheet), replace(sheet, table=sheet.table.select([]))
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[str]: ...
+    def __getitem__(self, position: int | slice) -> str | list[str]:
+        if isinstance(position, slice):
+            return [self[one] for one in range(*position.indices(len(self)))]
+        return self._sheet.row(int(position))
