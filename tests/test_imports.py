@@ -1,8 +1,10 @@
 """Importing the package and asking for help stay cheap: heavy packages are loaded on first use."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,23 @@ def loaded_by(code):
 
 def test_import():
     assert loaded_by("import surelabel; surelabel.__version__; dir(surelabel)") == []
+
+
+def test_what_the_documentation_imports_is_there():
+    root = Path(__file__).parents[1]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "examples").glob("*.py")]
+    found = {
+        (page.name, line.strip()) for page in pages for line in page.read_text().splitlines() if "surelabel" in line
+    }
+    lines = {
+        (name, line)
+        for name, line in found
+        if re.match(r"(from surelabel[\w.]* import [\w, ]+|import surelabel[\w.]*)$", line)
+    }
+    assert len(lines) > 5
+    for name, line in lines:
+        exec(line, {})  # an ImportError names the line
+        assert name
 
 
 def test_a_name_loads_what_it_needs():

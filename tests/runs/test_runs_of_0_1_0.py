@@ -11,7 +11,7 @@ import surelabel
 from surelabel.runs.decisions import Journal, Wish
 from surelabel.runs.run_dir import RunDir
 
-STORED = Path(__file__).parent / "stored_runs"
+STORED = Path(__file__).parents[1] / "stored_runs"
 
 
 @pytest.fixture
