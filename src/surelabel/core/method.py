@@ -142,7 +142,7 @@ class Method(nn.Module):
     trusted: Tensor
     """(N,) rows whose given label is known to be right: a method that mixes its own targets keeps to the label there."""
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """The objective on one batch."""
         raise NotImplementedError(f"{type(self).__name__} defines neither `step` nor stages of its own")
 

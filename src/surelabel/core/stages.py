@@ -64,9 +64,9 @@ class View:
 
 @dataclass(frozen=True)
 class Pass:
-    """One walk: `step(batch, clock, **others)` over `views`.
+    """One walk of a step over `views`: `step(batch, clock)`, with the batches of further views by name.
 
-    The first view sets the length and is seen exactly once; the others cycle, and reach the step by their name.
+    The first view sets the length and is seen exactly once; the others cycle.
     """
 
     step: "Callable[..., Step]"

@@ -125,11 +125,11 @@ class AUM(Method):
         """The samples that were not removed."""
         return [Pass(self.step, {"batch": View((~self.removed).nonzero().squeeze(1))})]
 
-    def first_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def first_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy and margins, with the first threshold samples."""
         return self.measure(batch, clock, 0)
 
-    def second_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def second_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy and margins, with the second threshold samples."""
         return self.measure(batch, clock, 1)
 
@@ -158,7 +158,7 @@ class AUM(Method):
         """(2, N): whether a sample had the label of the class that does not exist."""
         return torch.stack([self.role == 0, self.role == 1])
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy over the K real classes."""
         logits = self.network(batch.x).logits[:, :-1]
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())

@@ -175,13 +175,13 @@ class BetaMixture(Method):
         """(B,) cross entropy at the given label."""
         return cross_entropy(self.network(batch.x).logits, batch.label)
 
-    def warm_up_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def warm_up_step(self, batch: Batch, clock: Clock) -> Step:
         """Plain mixup."""
         given = F.one_hot(batch.label, self.task.num_classes).float()
         ((x, target),) = mixed([(batch.x, given, batch.weight)], mixing_share(self.mixup_alpha, clock), clock)
         return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))})
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Mixup on labels that are replaced as far as they look wrong."""
         with torch.no_grad():
             seen = self.network(batch.x).logits

@@ -58,7 +58,7 @@ class Bootstrap(Method):
         self.label_weight = PUBLISHED_LABEL_WEIGHT[target] if label_weight is None else label_weight
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy to the mixed target."""
         logits = self.network(batch.x).logits
         label_weight = torch.where(self.trusted[batch.index], 1.0, self.label_weight)

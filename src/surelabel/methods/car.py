@@ -271,7 +271,7 @@ class CAR(Method):
         self.target = TargetEstimation(task, targets, start, momentum, threshold)
         self.tau = SampleStore(task.num_samples, fill=torch.nan)
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Algorithm 1, lines 5 to 11."""
         outputs = self.network(batch.x)
         probability = outputs.logits.detach().softmax(1)

@@ -73,7 +73,7 @@ class CoTeaching(Method):
             run.note("forget_rate", float(self.rate))
         return [Pass(self.step, {"batch": View()})]
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Each network's mean loss over what the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]

@@ -52,7 +52,7 @@ class CoTeachingPlus(CoTeaching):
         published = max(task.share(PUBLISHED_AGREEMENT_SHARE), self.warm_up + self.ramp)
         self.all_samples = published if all_samples is None else all_samples
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Each network's mean loss over what the other selects, of all samples first and then of those in dispute."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]

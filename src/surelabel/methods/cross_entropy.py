@@ -35,7 +35,7 @@ class CrossEntropy(Method):
         start = task.share(PUBLISHED_START_SHARE) if correction_start is None else correction_start
         self.target = TargetEstimation(task, targets, start, momentum, threshold=0.0)
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """-sum t log p."""
         logits = self.network(batch.x).logits
         if self.target.strategy == "none":

@@ -128,7 +128,7 @@ class D2L(Method):
             return value
         return float(self.dimension[epoch - 1]) if epoch else 1.0
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy on alpha y + (1 - alpha) onehot(argmax p)."""
         logits = self.network(batch.x).logits
         given = F.one_hot(batch.label, self.task.num_classes)

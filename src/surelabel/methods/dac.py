@@ -136,7 +136,7 @@ class DAC(Method):
             run.note("first_price", float(self.first_price))
         return [Pass(self.abstain_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})]
 
-    def abstain_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def abstain_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy over K + 1 classes in the warm-up, then the abstaining loss."""
         logits = self.network(batch.x).logits
         loss, abstaining = abstaining_terms(logits, batch.label)
@@ -161,7 +161,7 @@ class DAC(Method):
         """The samples that were not removed."""
         return [Pass(self.step, {"batch": View((~self.removed).nonzero().squeeze(1))})]
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy over the K real classes."""
         logits = self.network(batch.x).logits[:, :-1]
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())

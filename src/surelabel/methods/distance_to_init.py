@@ -91,7 +91,7 @@ class DistanceToInit(Method):
         else:
             self.auxiliary = SampleStore(task.num_samples, task.num_classes)
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """RDI or AUX."""
         logits = self.network(batch.x).logits
         if self.variant == "distance":

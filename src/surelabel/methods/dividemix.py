@@ -115,7 +115,7 @@ class DivideMix(Method):
         augment: bool | Literal["strong"] = "strong" if self.strong else True
         return {name: View(part.nonzero().squeeze(1), augment, copies=2) for name, part in parts.items()}
 
-    def warm_up_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def warm_up_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy of both networks."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         terms = {

@@ -123,12 +123,12 @@ class DMI(Method):
         """All samples."""
         return [Pass(self.step, {"batch": View(batch_size=self.batch_size)})]
 
-    def pretrain_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def pretrain_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy."""
         logits = self.network(batch.x).logits
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """-log |det U| over the classes that labels name; zero for an incomplete batch."""
         logits = self.network(batch.x).logits
         sums = label_prediction_sums(logits, batch.label, batch.weight)[self.named][:, self.named]

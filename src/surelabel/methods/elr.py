@@ -69,7 +69,7 @@ class ELR(Method):
         self.network = task.network()
         self.target = SampleStore(task.num_samples, task.num_classes)
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """-log p_y + lambda log(1 - <t, p~>)."""
         logits = self.network(batch.x).logits
         probability = clamped_probability(logits)

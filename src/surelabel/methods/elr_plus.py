@@ -104,11 +104,11 @@ class ELRPlus(Method):
         """All samples for the first network, then all for the second."""
         return [Pass(self.first_step, {"batch": View()}), Pass(self.second_step, {"batch": View()})]
 
-    def first_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def first_step(self, batch: Batch, clock: Clock) -> Step:
         """The first network learns from the second's average."""
         return self.pull_step(self.first, self.second_average, self.first_target, batch, clock)
 
-    def second_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def second_step(self, batch: Batch, clock: Clock) -> Step:
         """The second network learns from the first's average."""
         return self.pull_step(self.second, self.first_average, self.second_target, batch, clock)
 

@@ -86,7 +86,7 @@ class Forward(Method):
         """The samples that T is not validated on."""
         return [Pass(self.warm_up_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})]
 
-    def warm_up_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def warm_up_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy."""
         logits = self.network(batch.x).logits
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
@@ -98,7 +98,7 @@ class Forward(Method):
         )
         run.note("transition", self.transition.tolist())
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """-log (p T)[y]."""
         logits = self.network(batch.x).logits
         return Step({"forward": batch.mean(forward_loss(logits, batch.label, self.transition))}, seen=logits.detach())

@@ -84,7 +84,7 @@ class GCE(Method):
         """(B,) p at the given label."""
         return self.predict(batch.x).gather(1, batch.label[:, None]).squeeze(1)
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Mean of (1 - p_y^q) / q, which is constant for samples that were pruned."""
         logits = self.network(batch.x).logits
         loss = generalised_cross_entropy(logits, batch.label, self.q)

@@ -54,7 +54,7 @@ class IMAE(Method):
         self.temperature = temperature
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Mean of weighted cross entropies; only the gradient has a meaning."""
         logits = self.network(batch.x).logits
         loss = cross_entropy(logits, batch.label)

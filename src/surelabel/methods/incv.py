@@ -148,7 +148,7 @@ class INCV(Method):
         rows = torch.cat([self.selected.nonzero().squeeze(1), self.halves(iteration)[side]])
         return [Pass(self.half_step, {"batch": View(rows if len(rows) > 1 else None)})]
 
-    def half_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def half_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy of the first network."""
         logits = self.first(batch.x).logits
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
@@ -213,7 +213,7 @@ class INCV(Method):
             rows = torch.cat([rows, others[order[: len(rows) // 2]]])
         return [Pass(self.step, {"batch": View(rows)})]
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Each network's mean loss over what the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]

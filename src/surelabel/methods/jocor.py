@@ -62,7 +62,7 @@ class JoCoR(CoTeaching):
         super().__init__(task, forget_rate=forget_rate, ramp=ramp)
         self.agreement = agreement
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """The mean joint loss over what it selects."""
         first, second = self.first(batch.x).logits, self.second(batch.x).logits
         joint = joint_loss(first, second, batch.label, self.agreement)

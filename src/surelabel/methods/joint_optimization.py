@@ -124,7 +124,7 @@ class JointOptimization(Method):
         if run.clock.epoch >= self.begin:
             self.target.average(self.stores)
 
-    def label_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def label_step(self, batch: Batch, clock: Clock) -> Step:
         """L_c + a L_p + b L_e; the prediction is remembered."""
         logits = self.network(batch.x).logits
         self.stores[(clock.epoch - 1) % len(self.stores)].write(batch.index, logits.softmax(1))
@@ -135,7 +135,7 @@ class JointOptimization(Method):
         }
         return Step(terms, seen=logits.detach())
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy with the final labels."""
         logits = self.network(batch.x).logits
         loss = cross_entropy(logits, self.target.read(batch.index))

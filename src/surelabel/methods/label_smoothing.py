@@ -37,7 +37,7 @@ class LabelSmoothing(Method):
         self.smoothing = smoothing
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy to smoothed labels."""
         logits = self.network(batch.x).logits
         loss = smoothed_cross_entropy(logits, batch.label, self.smoothing)

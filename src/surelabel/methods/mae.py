@@ -22,7 +22,7 @@ class MAE(Method):
         super().__init__(task)
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Mean of 2 (1 - p_y)."""
         logits = self.network(batch.x).logits
         return Step({"mae": batch.mean(mean_absolute_error(logits, batch.label))}, seen=logits.detach())

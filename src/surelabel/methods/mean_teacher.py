@@ -88,7 +88,7 @@ class MeanTeacher(Method):
         """All samples, each in two copies."""
         return [Pass(self.step, {"batch": View(copies=2)})]
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy, and the disagreement with the teacher's view of the second copy."""
         first, second = batch.views
         logits = self.network(first).logits

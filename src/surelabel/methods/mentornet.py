@@ -193,7 +193,7 @@ class MentorNet(Method):
             self.is_taught.fill_(True)
         return [Pass(self.step, {"batch": View()})]
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """The mean of v times the loss, over a random part of the batch."""
         logits = self.network(batch.x).logits
         loss = cross_entropy(logits, batch.label)

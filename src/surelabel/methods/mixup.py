@@ -39,7 +39,7 @@ class Mixup(Method):
         self.alpha = alpha
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy of the mixed rows."""
         share = mixing_share(self.alpha, clock) if self.alpha > 0 else 1.0
         given = F.one_hot(batch.label, self.task.num_classes).float()

@@ -107,7 +107,7 @@ class NCE(Method):
             return mean_absolute_error(logits, label) / 2
         return reverse_cross_entropy(logits, label, LOG_ZERO)
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """A x active + b x passive."""
         logits = self.network(batch.x).logits
         terms: dict[str, Tensor] = {self.active: self.active_weight * batch.mean(self.active_loss(logits, batch.label))}

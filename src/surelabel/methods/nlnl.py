@@ -144,15 +144,15 @@ class NLNL(Method):
         """(N,) mean of p_y over the last visits; 1 / K for samples that were never visited."""
         return self.recent.apply_rows(lambda rows: rows.nanmean(1).nan_to_num(1 / self.task.num_classes))
 
-    def nl_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def nl_step(self, batch: Batch, clock: Clock) -> Step:
         """Negative learning on all samples."""
         return self.negative(batch, clock, torch.ones_like(batch.weight))
 
-    def sel_nl_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def sel_nl_step(self, batch: Batch, clock: Clock) -> Step:
         """Negative learning on samples that are better than chance."""
         return self.negative(batch, clock, self.conf[batch.index] >= 1 / self.task.num_classes)
 
-    def sel_pl_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def sel_pl_step(self, batch: Batch, clock: Clock) -> Step:
         """Positive learning on samples above the threshold."""
         logits = self.observed(batch, clock)
         loss = self.class_weight[batch.label] * cross_entropy(logits, batch.label)

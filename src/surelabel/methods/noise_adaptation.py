@@ -153,7 +153,7 @@ class NoiseAdaptation(Method):
         """(B,) -log (p T)[y]."""
         return adapted_loss(self.noise(self.network(batch.x).logits.log_softmax(1)), batch.label)
 
-    def first_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def first_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy of the classifier."""
         logits = self.network(batch.x).logits
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
@@ -168,7 +168,7 @@ class NoiseAdaptation(Method):
         self.best_loss.fill_(torch.inf)
         self.stale.zero_()
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """-log (p T)[y]."""
         logits = self.network(batch.x).logits
         loss = adapted_loss(self.noise(logits.log_softmax(1)), batch.label)

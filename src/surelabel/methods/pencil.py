@@ -121,12 +121,12 @@ class PENCIL(Method):
         ]
         return [stage for stage in stages if stage.epochs > 0]
 
-    def backbone_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def backbone_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy with the given labels."""
         logits = self.network(batch.x).logits
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
 
-    def label_step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def label_step(self, batch: Batch, clock: Clock) -> Step:
         """L; then the labels take their step from the same forward pass."""
         logits = self.network(batch.x).logits
         label = self.label.read(batch.index)
@@ -141,7 +141,7 @@ class PENCIL(Method):
         self.label.write(batch.index, (log_label - self.label_rate / PUBLISHED_BATCH * gradient).softmax(1))
         return Step(terms, seen=logits.detach())
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """KL(f | d) / K with frozen labels."""
         logits = self.network(batch.x).logits
         log_label = log_of(self.label.read(batch.index))

@@ -52,7 +52,7 @@ class SAT(Method):
         self.network = task.network()
         self.target = SampleStore.one_hot(task.given, task.num_classes)
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy with the given label up to E_s, then with the target, weighted by its largest entry."""
         logits = self.network(batch.x).logits
         if clock.epoch <= self.correction_start:

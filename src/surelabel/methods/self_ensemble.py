@@ -165,7 +165,7 @@ class SelfEnsemble(Method):
         self.best_score.fill_(-1)
         self.stale.zero_()
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy of the kept labels, and the distance from the teacher for all rows."""
         logits = self.network(batch.x).logits
         self.teacher.eval()  # its batch-norm statistics are the student's

@@ -48,7 +48,7 @@ class SL(Method):
         self.forward_weight, self.reverse_weight, self.log_zero = forward_weight, reverse_weight, log_zero
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Alpha CE + beta RCE."""
         logits = self.network(batch.x).logits
         forward = batch.mean(cross_entropy(logits, batch.label))

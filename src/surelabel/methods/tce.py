@@ -42,7 +42,7 @@ class TCE(Method):
         self.order = order
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock, **others: Batch) -> Step:
+    def step(self, batch: Batch, clock: Clock) -> Step:
         """Mean of the series."""
         logits = self.network(batch.x).logits
         return Step({"tce": batch.mean(taylor_cross_entropy(logits, batch.label, self.order))}, seen=logits.detach())
