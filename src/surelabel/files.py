@@ -25,8 +25,12 @@ TEMPORARY = ".tmp"
 def replace(path: Path, write: Callable[[Path], Any]) -> None:
     """Let `write` fill a new file beside `path`, then rename it to `path` in one atomic step.
 
+    A device or a pipe at `path` is refused: it would be replaced by a file.
+
     A link at `path` is replaced itself; the file it leads to is not touched.
     """
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path}: is not a regular file; expected a file, or a new name")
     with new_file(path) as temporary:
         write(temporary)
         sync(temporary)
@@ -104,8 +108,7 @@ def remove_unfinished(folder: Path, pattern: str = f".*{TEMPORARY}") -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Append a line to a text file and wait until it is on disk."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-    with _opened(path, flags) as number, os.fdopen(number, "ab", closefd=False) as file:
+    with opened(path) as number, os.fdopen(number, "ab", closefd=False) as file:
         file.write(f"{line}\n".encode())
         file.flush()
         os.fsync(number)
@@ -126,7 +129,7 @@ def locked(
     import fcntl
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with _opened(path, flags) as number:
+    with opened(path, flags) as number:
         try:
             fcntl.flock(number, kind | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -137,8 +140,8 @@ def locked(
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
-    """Open a regular file; a link or a pipe is refused."""
+def opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> Iterator[int]:
+    """Open a regular file, by default to append, and yield its descriptor; a link or a pipe is refused."""
     refuse_link(path)
     # O_NOFOLLOW closes the gap between looking and opening; without O_NONBLOCK a pipe would block.
     number = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -153,7 +156,7 @@ def _opened(path: Path, flags: int) -> Iterator[int]:
 def refuse_link(path: Path) -> None:
     """Raise if a file or folder that is about to be written to is a link: it may lead anywhere."""
     if path.is_symlink():
-        raise RunError(f"{path}: is a link to {path.readlink()}; surelabel does not write through links; remove it")
+        raise RunError(f"{path}: is a link to {path.readlink()}; surelabel follows no links here; remove it")
 
 
 def refuse_overwriting(out: Path, inputs: Iterable[Path], option: str = "--out") -> None:

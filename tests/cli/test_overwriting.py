@@ -117,3 +117,36 @@ def test_outputs_may_be_written_again(made, scene, done, tmp_path):
         done("predict", "run", "data.csv", "--out", tmp_path / "predicted.csv")
         done("audit", "run", "--out", tmp_path / "audit.csv")
         done("report", "run", "--out", tmp_path / "report.html", "--figures", tmp_path / "figures")
+
+
+@pytest.mark.parametrize("name", ["labels.parquet", "config.json", "noise.json", "features.safetensors"])
+def test_a_folder_with_a_file_of_the_user_is_no_place_for_a_run(tmp_path, call, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    Path("mine").mkdir()
+    Path("mine", name).write_text("precious")
+    result = call("fit", "digits", "--out", "mine", "--epochs", "1")
+    assert result.exit_code == 2
+    assert "not empty" in result.stderr
+    assert Path("mine", name).read_text() == "precious"
+
+
+def test_data_are_protected_where_the_run_began_too(made, scene, call, tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "data.csv").write_text("another\n")
+    monkeypatch.setattr("surelabel.runs.run_dir.RunDir.environment", lambda self: {"folder": str(made)})
+    monkeypatch.chdir(tmp_path / "here")
+    assert "is the input" in refused(call, made, "audit", made / "run", "--out", made / "data.csv")
+
+
+def test_the_name_of_a_data_set_is_not_a_folder(tmp_path, done, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done("fit", "digits", "--out", "digits", "--epochs", "1", "--threads", "1")
+    for _ in range(2):
+        done("export", "digits")
+        done("audit", "digits", "--out", "digits/a.csv")
+
+
+def test_a_device_is_not_replaced(made, scene, call, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in refused(call, made, "audit", "run", "--out", tmp_path / "pipe")
+    assert not (tmp_path / "pipe").is_file()

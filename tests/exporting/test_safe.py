@@ -132,6 +132,18 @@ class TestClasses:
             group = [row for row in rows if row["given"] == name]
             assert sum(row["label"] != name for row in group) <= most * len(group)
 
+    @pytest.mark.parametrize("accept", ["safe", "all"])
+    def test_the_cap_counts_only_rows_that_may_change(self, stored, done, accept):
+        run = stored("digits")
+        done("export", run, "--accept", "all")
+        untouched = [row["changed"] == "False" and row["given"] == "2" for row in exported(run)]
+        for table in ("labels", "samples"):
+            replace_columns(run, table, split=np.where(untouched, "validation", "train"))
+        done("export", run, "--accept", accept, "--class-cap", "0.5")
+        rows = [row for row in exported(run) if row["given"] == "2" and row["split"] == "train"]
+        assert len(rows) > 20
+        assert sum(row["label"] != "2" for row in rows) <= len(rows) / 2
+
 
 class TestHeldOut:
     @pytest.fixture

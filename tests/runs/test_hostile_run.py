@@ -153,3 +153,13 @@ def test_noisy_labels_are_not_written_through_a_link(scene, victim):
         (scene / f".{name}.{os.getpid()}.tmp").symlink_to(victim)
     api.write_noise("data.npz", "noisy.npy", settings={"noise": {"kind": "symmetric", "rate": 0.3}})
     assert noise.read_manifest(scene / "noisy.json").realised_rate > 0
+
+
+def test_taking_an_export_back_does_not_follow_a_link(scene, victim, call, done):
+    done("export", "done", "--out", "mine")
+    before = sorted((scene / "mine").iterdir())
+    (scene / "done" / "export").symlink_to(scene / "mine")
+    result = call("export", "done", "--undo")
+    assert result.exit_code == 2
+    assert "is a link to" in result.stderr
+    assert sorted((scene / "mine").iterdir()) == before

@@ -67,6 +67,37 @@ class TestReading:
         assert (training.method, training.epochs, training.was_cleaned) == ("car", 200, False)
         assert training.agreement[200] == pytest.approx(0.8, abs=0.01)
 
+    @pytest.mark.parametrize("settings", [{"train": {"warm_start": "runs/other"}}, {"data": {"trusted": "ten.csv"}}])
+    def test_a_warm_start_or_some_confirmed_rows_are_no_cleaned_labels(self, stored, settings):
+        run = stored("digits")
+        content = json.loads((run / "config.json").read_text())
+        for part, values in settings.items():
+            content[part] |= values
+        (run / "config.json").write_text(json.dumps(content))
+        assert surelabel.audit(run).training.was_cleaned is False
+
+    @pytest.mark.parametrize("changed", [0, 3])
+    def test_labels_of_an_export_are_cleaned_if_it_changed_some(self, stored, changed):
+        run = stored("digits")
+        content = json.loads((run / "config.json").read_text())
+        content["data"]["labels"] = "export/cleaned.csv"
+        (run / "config.json").write_text(json.dumps(content))
+        Path("export").mkdir()
+        counts = {"changed_by_model": changed, "changed_by_person": 0}
+        Path("export/export.json").write_text(json.dumps({"run": "runs/first", "counts": counts}))
+        training = surelabel.audit(run).training
+        assert (training.was_cleaned, training.earlier_run) == ((True, "runs/first") if changed else (False, None))
+
+    @pytest.mark.parametrize(
+        "line",
+        ["5", '{"epoch": 1, "given_accuracy": null}', '{"given_accuracy": 0.5}', '{"epoch": 1, "given_accuracy": "x"}'],
+    )
+    def test_odd_metrics_do_not_stop_an_audit(self, stored, line):
+        run = stored("digits")
+        file = run / "metrics.jsonl"
+        file.write_text(f"{line}\n{file.read_text()}")
+        assert surelabel.audit(run).training is None
+
 
 @pytest.mark.training
 class TestFlow:

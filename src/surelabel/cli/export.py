@@ -92,12 +92,12 @@ def _write(run: Path, folder: Path, rules: "Rules", rewrite: list[str], images: 
         more = {"expected_right_before": before, "expected_right_after": after, "doubt": written.cleaned.doubt}
         console.say_json({"export": written.folder, **written.counts, **more})
         return
-    _say_counts(run, table, written)
+    _say_counts(run, table, written, has_more=rules.accept == "safe")
     if not is_object(run_dir.config().data.source):
         console.say(f"Retrain: {shlex.join(_retraining(run_dir, folder))}")
 
 
-def _say_counts(run: Path, table: "Audit", written: "Exported") -> None:
+def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) -> None:
     """Say what became of the rows, how many labels are expected to be right, and what a person should look at."""
     counts, cleaned = written.counts, written.cleaned
     parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if name != "rows")
@@ -115,7 +115,8 @@ def _say_counts(run: Path, table: "Audit", written: "Exported") -> None:
         verb = "looks wrong and keeps its label" if count == 1 else "look wrong and keep their labels"
         console.say(f"Review first: {count:,} label{'s'[: count != 1]} {verb}")
         console.say(f"  surelabel review {place}                  look at them and decide")
-        console.say(f"  surelabel export {place} --accept all     accept every suggestion unseen")
+        if has_more:
+            console.say(f"  surelabel export {place} --accept all     accept every suggestion unseen")
 
 
 def _retraining(run: "RunDir", export: Path) -> list[str]:

@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from surelabel.config import DataConfig, RunConfig
+from surelabel.data import SOURCES
 from surelabel.data.sources.arrays import npy
 from surelabel.data.sources.image_files import table_images
 from surelabel.data.sources.tables import table_file
@@ -15,12 +16,18 @@ from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 
 
+def named_paths(config: DataConfig) -> Iterator[Path]:
+    """Yield every file and folder that these settings name; the name of a data set is not a path."""
+    bundled = {name for source in SOURCES for name in source.BUNDLED}
+    sources = [name for name in (config.source, config.test) if name not in bundled]
+    named = [*sources, config.root, config.labels, config.trusted, *config.options.values()]
+    yield from (Path(name) for name in named if isinstance(name, str) and name)
+
+
 def input_files(config: DataConfig) -> Iterator[Path]:
     """Yield every file and folder that these settings name, and those the files lead to."""
-    sources = [name for name in (config.source, config.test) if name is not None]
-    named = [*sources, config.root, config.labels, config.trusted, *config.options.values()]
-    yield from (Path(name) for name in named if isinstance(name, str))
-    for source in sources:
+    yield from named_paths(config)
+    for source in (name for name in (config.source, config.test) if name is not None):
         if npy.accepts(source):
             yield from npy.label_files(Path(source))
         if table_file.accepts(source):
@@ -37,9 +44,11 @@ def refuse_losing(
 
 
 def _files_behind(run: RunDir) -> Iterator[Path]:
-    config = config_from_here(run)
+    """Yield what a run consists of and was trained on; relative paths as seen from here and from where it began."""
     yield from run.own_files()
-    yield from configured_files(config)
+    yield from configured_files(config_from_here(run))
+    began = Path(run.environment().get("folder", "."))
+    yield from (began / path for path in configured_files(run.config()))
 
 
 def configured_files(config: RunConfig) -> Iterator[Path]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from surelabel.errors import RunError
 from surelabel.exporting.manifest import FILE_NAME, changed, read_manifest, strange
+from surelabel.files import refuse_link
 
 
 def undo(out: str | Path) -> list[str]:
@@ -13,6 +14,7 @@ def undo(out: str | Path) -> list[str]:
     Links are removed, never what they lead to.
     """
     folder = Path(out)
+    refuse_link(folder)  # in a run from a stranger it may lead to another export
     manifest = read_manifest(folder)
     edited = changed(folder, manifest)
     if edited:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import surelabel
+from surelabel.data.input_files import named_paths
 from surelabel.errors import ConfigError, RunError
 from surelabel.exporting import manifest
 from surelabel.exporting.image_folder import check_images, write_images
@@ -79,9 +80,11 @@ def _followed(out: Path, run: RunDir) -> Path:
 
 
 def _check_place(folder: Path, run: RunDir) -> None:
-    source = Path(config_from_here(run).data.source)
-    if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
-        raise ConfigError(f"{folder}: lies in the data {source}, which an export never changes; choose another folder")
+    for source in named_paths(config_from_here(run).data):
+        if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
+            raise ConfigError(
+                f"{folder}: lies in the data {source}, which an export never changes; choose another folder"
+            )
     if not os.path.lexists(folder):
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not manifest.is_export(folder)):

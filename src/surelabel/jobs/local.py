@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from surelabel import files
 from surelabel.config import RunConfig
 from surelabel.errors import ConfigError
 from surelabel.jobs.attempt import attempt
@@ -162,9 +163,9 @@ def _obey(line: Connection) -> None:
 
 def _write_output_to(log: Path) -> None:
     """Let warnings of libraries go to a file: they would tear the display of the parent."""
-    with log.open("ab", buffering=0) as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    with files.opened(log) as number:
+        os.dup2(number, 1)
+        os.dup2(number, 2)
 
 
 @contextlib.contextmanager

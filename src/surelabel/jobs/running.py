@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
+from surelabel import files
 from surelabel.errors import SurelabelError
 from surelabel.jobs.backend import Backend, Job
 from surelabel.jobs.events import Ended, Event, Noted
@@ -124,5 +125,4 @@ class Campaign:
 
 def _append(log: Path, text: str) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("a", encoding="utf-8") as file:
-        file.write(text)
+    files.append_line(log, text.rstrip("\n"))

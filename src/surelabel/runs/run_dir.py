@@ -67,11 +67,17 @@ class RunDir:
 
     @property
     def is_free(self) -> bool:
-        """Whether a run may begin here: nothing is there, or only what a start that was cut short has left."""
+        """Whether a run may begin here: nothing is there, or only what a start that was cut short has left.
+
+        Such a start has made the lock first; without one, a config.json or labels.parquet is the user's.
+        """
         names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
         if self.path.exists() and not self.path.is_dir():
             return False
-        return not self.has_begun and all(name in START_FILES or name.endswith(files.TEMPORARY) for name in names)
+        return not names or (not self.has_begun and "lock" in names and self._are_leftovers(names))
+
+    def _are_leftovers(self, names: set[str]) -> bool:
+        return all(name in START_FILES or name.endswith(files.TEMPORARY) for name in names)
 
     @property
     def is_done(self) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.config import MethodConfig
-from surelabel.errors import RunError
+from surelabel.errors import RunError, SurelabelError
 from surelabel.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Training:
     agreement: dict[int, float]
     """By epoch, the share of the given labels that the network predicted."""
     was_cleaned: bool = False
-    """Whether the labels come from an export, or people had confirmed some."""
+    """Whether the labels come from an export that changed some."""
     earlier_run: str | None = None
     """The run that cleaned them, where it is known."""
     on_features: bool = False
@@ -62,25 +62,30 @@ class Training:
 def training_of(run: RunDir) -> Training | None:
     """Read how a run was trained; None where it does not say."""
     try:
-        config = run.config()
-    except RunError:
+        return _read_training(run)
+    # A damaged file of a run, which is no reason to withhold the verdict.
+    except (SurelabelError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    rows = run.metrics()
+
+
+def _read_training(run: RunDir) -> Training:
+    config, rows = run.config(), run.metrics()
     agreement = {int(row["epoch"]): float(row["given_accuracy"]) for row in rows if "given_accuracy" in row}
-    exported = None if config.data.labels is None else _exported_from(Path(config.data.labels), run)
-    earlier = exported or config.train.warm_start
-    was_cleaned = earlier is not None or config.data.trusted is not None
+    earlier = None if config.data.labels is None else _cleaned_by(Path(config.data.labels), run)
     on_features = len(run.data().get("input_shape", ())) == 1 and config.model.options.get("widths") != []
-    return Training(config.method.name, agreement, was_cleaned, earlier, on_features)
+    return Training(config.method.name, agreement, earlier is not None, earlier, on_features)
 
 
-def _exported_from(labels: Path, run: RunDir) -> str | None:
-    """Find the run that a file of labels was exported from, if it was."""
+def _cleaned_by(labels: Path, run: RunDir) -> str | None:
+    """Find the run that a file of labels was exported from, if that export changed any."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RunError):
         began = Path(run.environment().get("folder", "."))
         places = [place / labels.with_name("export.json") for place in (Path(), began)]
         manifest = next(place for place in [*places, None] if place is None or place.is_file())
-        return None if manifest is None else str(json.loads(manifest.read_text(encoding="utf-8"))["run"])
+        if manifest is not None:
+            content = json.loads(manifest.read_text(encoding="utf-8"))
+            counts = content["counts"]
+            return str(content["run"]) if counts["changed_by_model"] + counts["changed_by_person"] else None
     return None
 
 

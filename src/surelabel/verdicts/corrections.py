@@ -66,17 +66,16 @@ class Accepted:
 def accept(audit: "Audit", rules: Rules, may_change: np.ndarray | None = None) -> Accepted:
     """Choose the suggestions to accept among the rows that `may_change` (default: all)."""
     given, suggested = audit.columns["given"], audit.columns["suggested"]
-    wanted = (audit.p_wrong >= rules.min_probability) & (suggested != given)
-    if may_change is not None:
-        wanted &= may_change
+    among = np.ones(len(audit), dtype=bool) if may_change is None else may_change
+    wanted = (audit.p_wrong >= rules.min_probability) & (suggested != given) & among
     if rules.accept == ALL:
-        return Accepted(capped(wanted, given, audit.p_wrong, rules.cap))
+        return Accepted(capped(wanted, given, audit.p_wrong, rules.cap, among))
     likely = wanted & (audit.p_suggested >= LIKELY)
     doubt = _doubt(audit, wanted, likely)
     if doubt is not None:
         return Accepted(np.zeros(len(audit), dtype=bool), doubt)
-    known = likely & ~np.isin(given, _unlearned(given, suggested, likely, rules.cap))
-    return Accepted(capped(known, given, audit.p_wrong, rules.cap))
+    known = likely & ~np.isin(given, _unlearned(given, suggested, likely, rules.cap, among))
+    return Accepted(capped(known, given, audit.p_wrong, rules.cap, among))
 
 
 def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None:
@@ -104,11 +103,13 @@ def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None
     return None
 
 
-def _unlearned(given: np.ndarray, suggested: np.ndarray, taken: np.ndarray, cap: float | None) -> list[str]:
+def _unlearned(
+    given: np.ndarray, suggested: np.ndarray, taken: np.ndarray, cap: float | None, among: np.ndarray
+) -> list[str]:
     """List classes that would shrink to less than the cap leaves: the network hardly knows them."""
     if cap is None:
         return []
-    sizes = {name: int((given == name).sum()) for name in set(given[taken].tolist())}
+    sizes = {name: int((among & (given == name)).sum()) for name in set(given[taken].tolist())}
     after = {
         name: size - int((taken & (given == name)).sum()) + int((taken & (suggested == name)).sum())
         for name, size in sizes.items()
@@ -122,14 +123,24 @@ def check_share(name: str, value: float | None) -> None:
         raise ConfigError(f"{name}={value}: expected a number from 0 to 1")
 
 
-def capped(wanted: np.ndarray, given: np.ndarray, p_wrong: np.ndarray, class_cap: float | None) -> np.ndarray:
-    """(N,) bool: of the wanted changes, the likeliest wrong labels, up to this share of any given class."""
+def capped(
+    wanted: np.ndarray,
+    given: np.ndarray,
+    p_wrong: np.ndarray,
+    class_cap: float | None,
+    among: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return (N,) bool: of the wanted changes, the likeliest wrong labels, up to this share of any given class.
+
+    The size of a class is counted `among` the rows that may change at all (default: all rows).
+    """
     if class_cap is None:
         return wanted
     taken = np.zeros(len(wanted), dtype=bool)
     for name in set(given[wanted].tolist()):
         rows = np.flatnonzero(wanted & (given == name))
-        most = int(class_cap * (given == name).sum() + 1e-9)  # 0.29 x 100 rows are 29, not 28
+        size = (given == name).sum() if among is None else (among & (given == name)).sum()
+        most = int(class_cap * size + 1e-9)  # 0.29 x 100 rows are 29, not 28
         taken[rows[np.argsort(-p_wrong[rows], kind="stable")][:most]] = True
     return taken
 
