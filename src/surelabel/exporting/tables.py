@@ -1,14 +1,13 @@
 """The files of an export, apart from images."""
 
-import csv
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from surelabel.exporting.selection import Cleaned
+from surelabel.files import replace_csv
 
 README = """Cleaned labels, written by surelabel. Rows are in the order of the run's labels.parquet in every file.
 
@@ -39,7 +38,7 @@ A column for a Hugging Face data set whose rows have an id:
 def write_tables(folder: Path, cleaned: Cleaned, probability: np.ndarray) -> None:
     """All of them, into a folder that exists."""
     columns = cleaned.columns
-    _write_csv(folder / "cleaned.csv", tuple(columns), zip(*map(_cells, columns.values()), strict=True))
+    replace_csv(folder / "cleaned.csv", tuple(columns), zip(*map(_cells, columns.values()), strict=True))
     _write_cleaned_parquet(folder / "cleaned.parquet", cleaned)
     _write_decisions(folder / "decisions.csv", cleaned)
     _write_issues(folder / "label_issues.csv", cleaned)
@@ -63,7 +62,7 @@ def _write_cleaned_parquet(path: Path, cleaned: Cleaned) -> None:
 def _write_decisions(path: Path, cleaned: Cleaned) -> None:
     by_person = np.flatnonzero(cleaned.columns["decided_by"] == "person")
     chosen = [cleaned.columns[name][by_person] for name in ("id", "label", "decided_at")]
-    _write_csv(path, ("id", "label", "decided_at"), zip(*chosen, strict=True))
+    replace_csv(path, ("id", "label", "decided_at"), zip(*chosen, strict=True))
 
 
 def _write_issues(path: Path, cleaned: Cleaned) -> None:
@@ -74,7 +73,7 @@ def _write_issues(path: Path, cleaned: Cleaned) -> None:
         "given_label": cleaned.columns["given"],
         "predicted_label": cleaned.columns["suggested"],
     }
-    _write_csv(path, tuple(columns), zip(*map(_cells, columns.values()), strict=True))
+    replace_csv(path, tuple(columns), zip(*map(_cells, columns.values()), strict=True))
 
 
 def _write_hugging_face(path: Path, cleaned: Cleaned) -> None:
@@ -92,13 +91,6 @@ def _write_hugging_face(path: Path, cleaned: Cleaned) -> None:
     )
     described = json.dumps({"info": {"features": features}})
     pq.write_table(table.replace_schema_metadata({"huggingface": described}), path)
-
-
-def _write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(names)
-        writer.writerows(rows)
 
 
 def _cells(values: np.ndarray) -> list[Any]:
