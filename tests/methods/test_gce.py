@@ -1,4 +1,4 @@
-"""Generalized cross entropy; the loss itself is tested in tests/test_losses.py."""
+"""Generalized cross entropy; the loss itself is tested in tests/core/test_losses.py."""
 
 import pytest
 import torch

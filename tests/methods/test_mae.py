@@ -1,4 +1,4 @@
-"""Mean absolute error; the loss itself is tested in tests/test_losses.py."""
+"""Mean absolute error; the loss itself is tested in tests/core/test_losses.py."""
 
 import pytest
 import torch
