@@ -58,6 +58,7 @@ class TestResume:
 
     def test_a_start_that_was_cut_short_leaves_no_false_record(self, tiny, tmp_path):
         (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "lock").touch()  # what a start makes first
         (tmp_path / "run" / "noise.json").write_text("{}")
         run = fit(tiny("cross_entropy", noise=None, train__epochs=1), tmp_path / "run")
         assert not (run.path / "noise.json").exists()
