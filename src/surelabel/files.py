@@ -25,9 +25,8 @@ TEMPORARY = ".tmp"
 def replace(path: Path, write: Callable[[Path], Any]) -> None:
     """Let `write` fill a new file beside `path`, then rename it to `path` in one atomic step.
 
-    A device or a pipe at `path` is refused: it would be replaced by a file.
-
-    A link at `path` is replaced itself; the file it leads to is not touched.
+    A link at `path` is replaced itself; the file it leads to is not touched. A device or a pipe is
+    refused: a file would take its place.
     """
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path}: is not a regular file; expected a file, or a new name")
@@ -97,9 +96,9 @@ def _random_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
 
 
-def remove_unfinished(folder: Path, pattern: str = f".*{TEMPORARY}") -> None:
+def remove_unfinished(folder: Path) -> None:
     """Remove what killed processes left half written; the caller holds the lock of the folder."""
-    for leftover in folder.glob(pattern):
+    for leftover in folder.glob(f".*{TEMPORARY}"):
         if leftover.is_dir() and not leftover.is_symlink():
             shutil.rmtree(leftover, ignore_errors=True)
         else:

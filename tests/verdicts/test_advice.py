@@ -37,7 +37,7 @@ class TestCauses:
         assert "docs/networks.md" in advice(Training("car", {1: 1.0, 2: 1.0}))
 
     def test_labels_that_were_cleaned_are_not_called_memorised(self):
-        text = advice(Training("car", {1: 1.0, 2: 1.0}, was_cleaned=True, earlier_run="runs/my first"))
+        text = advice(Training("car", {1: 1.0, 2: 1.0}, cleaned_by="runs/my first"))
         assert "cleaned before" in text
         assert "surelabel audit 'runs/my first'" in text
         assert "memorised" not in text
@@ -64,7 +64,7 @@ class TestReading:
 
     def test_a_stored_run(self, stored):
         training = surelabel.audit(stored("digits")).training
-        assert (training.method, training.epochs, training.was_cleaned) == ("car", 200, False)
+        assert (training.method, training.epochs, training.cleaned_by) == ("car", 200, None)
         assert training.agreement[200] == pytest.approx(0.8, abs=0.01)
 
     @pytest.mark.parametrize("settings", [{"train": {"warm_start": "runs/other"}}, {"data": {"trusted": "ten.csv"}}])
@@ -74,7 +74,7 @@ class TestReading:
         for part, values in settings.items():
             content[part] |= values
         (run / "config.json").write_text(json.dumps(content))
-        assert surelabel.audit(run).training.was_cleaned is False
+        assert surelabel.audit(run).training.cleaned_by is None
 
     @pytest.mark.parametrize("changed", [0, 3])
     def test_labels_of_an_export_are_cleaned_if_it_changed_some(self, stored, changed):
@@ -85,8 +85,7 @@ class TestReading:
         Path("export").mkdir()
         counts = {"changed_by_model": changed, "changed_by_person": 0}
         Path("export/export.json").write_text(json.dumps({"run": "runs/first", "counts": counts}))
-        training = surelabel.audit(run).training
-        assert (training.was_cleaned, training.earlier_run) == ((True, "runs/first") if changed else (False, None))
+        assert surelabel.audit(run).training.cleaned_by == ("runs/first" if changed else None)
 
     @pytest.mark.parametrize(
         "line",

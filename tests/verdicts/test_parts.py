@@ -31,8 +31,9 @@ def test_pairs_are_the_largest_counts_off_the_diagonal():
 def test_a_cap_takes_the_likeliest_of_each_class():
     given, wanted = np.array(list("aaaab")), np.array([1, 1, 1, 0, 1], dtype=bool)
     p_wrong = np.array([0.6, 0.9, 0.8, 0.1, 0.7])
-    assert capped(wanted, given, p_wrong, 0.5).tolist() == [False, True, True, False, False]
-    assert capped(wanted, given, p_wrong, None).tolist() == wanted.tolist()
+    among = np.ones(len(given), dtype=bool)
+    assert capped(wanted, given, p_wrong, 0.5, among).tolist() == [False, True, True, False, False]
+    assert capped(wanted, given, p_wrong, None, among).tolist() == wanted.tolist()
     assert losing_classes(given, wanted, ("a", "b", "c")) == {"a": (3, 4), "b": (1, 1)}
 
 

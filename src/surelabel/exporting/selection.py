@@ -17,12 +17,11 @@ from typing import Protocol
 import numpy as np
 
 from surelabel.errors import ConfigError, RunError
+from surelabel.runs.decisions import FINAL
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts.corrections import MOST_NAMED, Rules, accept, listed, losing_classes
 
-FINAL = ("keep", "relabel")
-"""Actions of a person after which a label is known."""
 TRAINING_SPLIT = "train"
 """The split that the model may rewrite without being asked."""
 

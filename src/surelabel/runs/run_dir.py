@@ -23,6 +23,7 @@ from typing import Any
 from surelabel import files
 from surelabel.config import RunConfig, validated
 from surelabel.errors import RunError
+from surelabel.runs import decisions
 
 SCHEMA_VERSION = 1
 START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet", "features.safetensors")
@@ -86,7 +87,7 @@ class RunDir:
 
     def own_files(self) -> list[Path]:
         """List the files that later commands read: what training wrote, and the decisions of people."""
-        return [self.path / name for name in (*RUN_FILES, "decisions.jsonl", "wandb.json")]
+        return [self.path / name for name in (*RUN_FILES, decisions.FILE_NAME, "wandb.json")]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -38,10 +38,8 @@ class Training:
     method: str
     agreement: dict[int, float]
     """By epoch, the share of the given labels that the network predicted."""
-    was_cleaned: bool = False
-    """Whether the labels come from an export that changed some."""
-    earlier_run: str | None = None
-    """The run that cleaned them, where it is known."""
+    cleaned_by: str | None = None
+    """The run that the labels were exported from, if that export changed some."""
     on_features: bool = False
     """Whether the inputs are feature vectors, and the network is not linear yet."""
 
@@ -71,27 +69,25 @@ def training_of(run: RunDir) -> Training | None:
 def _read_training(run: RunDir) -> Training:
     config, rows = run.config(), run.metrics()
     agreement = {int(row["epoch"]): float(row["given_accuracy"]) for row in rows if "given_accuracy" in row}
-    earlier = None if config.data.labels is None else _cleaned_by(Path(config.data.labels), run)
+    cleaned_by = None if config.data.labels is None else _cleaned_by(Path(config.data.labels), run)
     on_features = len(run.data().get("input_shape", ())) == 1 and config.model.options.get("widths") != []
-    return Training(config.method.name, agreement, earlier is not None, earlier, on_features)
+    return Training(config.method.name, agreement, cleaned_by, on_features)
 
 
 def _cleaned_by(labels: Path, run: RunDir) -> str | None:
     """Find the run that a file of labels was exported from, if that export changed any."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RunError):
+    with contextlib.suppress(StopIteration, OSError, ValueError, KeyError, TypeError, RunError):
         began = Path(run.environment().get("folder", "."))
         places = [place / labels.with_name("export.json") for place in (Path(), began)]
-        manifest = next(place for place in [*places, None] if place is None or place.is_file())
-        if manifest is not None:
-            content = json.loads(manifest.read_text(encoding="utf-8"))
-            counts = content["counts"]
-            return str(content["run"]) if counts["changed_by_model"] + counts["changed_by_person"] else None
+        content = json.loads(next(place for place in places if place.is_file()).read_text(encoding="utf-8"))
+        if content["counts"]["changed_by_model"] + content["counts"]["changed_by_person"]:
+            return str(content["run"])
     return None
 
 
 def are_cleaned(audit: "Audit") -> bool:
     """Whether the labels were cleaned before training, and the network ends with nearly all of them."""
-    return audit.training is not None and audit.training.was_cleaned and audit.repeated > MEMORISED
+    return audit.training is not None and audit.training.cleaned_by is not None and audit.repeated > MEMORISED
 
 
 def causes(audit: "Audit") -> Iterator[str]:
@@ -104,22 +100,20 @@ def causes(audit: "Audit") -> Iterator[str]:
         yield "More than half of the labels are probably wrong, or the network has not learned the classes: train longer."
     if repeated <= MEMORISED:
         return
-    if training is not None and are_cleaned(audit):
-        yield _cleaned(training, repeated)
+    if training is not None and training.cleaned_by is not None:
+        yield _cleaned(training.cleaned_by, repeated)
     elif not audit.is_calibrated:
         yield _memorised_or_clean(training, repeated)
     elif share > FEW:
         yield _memorised(training, repeated)
 
 
-def _cleaned(training: Training, repeated: float) -> str:
-    text = (
+def _cleaned(earlier_run: str, repeated: float) -> str:
+    return (
         f"The labels of this run were cleaned before, and the network agrees with {_percent(repeated)} of them. That is how cleaned labels "
         "look; how many are still wrong, a run trained on them cannot tell. "
+        f"The run that cleaned them can: surelabel audit {shlex.quote(_short(earlier_run))}"
     )
-    if training.earlier_run is None:
-        return text + "Check some at random, or audit the run that cleaned them."
-    return text + f"The run that cleaned them can: surelabel audit {shlex.quote(_short(training.earlier_run))}"
 
 
 def _memorised(training: Training | None, repeated: float) -> str:

@@ -128,19 +128,18 @@ def capped(
     given: np.ndarray,
     p_wrong: np.ndarray,
     class_cap: float | None,
-    among: np.ndarray | None = None,
+    among: np.ndarray,
 ) -> np.ndarray:
     """Return (N,) bool: of the wanted changes, the likeliest wrong labels, up to this share of any given class.
 
-    The size of a class is counted `among` the rows that may change at all (default: all rows).
+    The size of a class is counted `among` the rows that may change at all.
     """
     if class_cap is None:
         return wanted
     taken = np.zeros(len(wanted), dtype=bool)
     for name in set(given[wanted].tolist()):
         rows = np.flatnonzero(wanted & (given == name))
-        size = (given == name).sum() if among is None else (among & (given == name)).sum()
-        most = int(class_cap * size + 1e-9)  # 0.29 x 100 rows are 29, not 28
+        most = int(class_cap * (among & (given == name)).sum() + 1e-9)  # 0.29 x 100 rows are 29, not 28
         taken[rows[np.argsort(-p_wrong[rows], kind="stable")][:most]] = True
     return taken
 
