@@ -100,11 +100,11 @@ def train(config: dict, folder: str) -> None:
     import shutil
 
     from surelabel.api import fit, resume
-    from surelabel.config import validated
+    from surelabel.config import validate
     from surelabel.runs.run_dir import RunDir
 
     run = RunDir(folder)
-    if (run.path / "data.json").exists() and run.config() == validated(config):
+    if (run.path / "data.json").exists() and run.config() == validate(config):
         resume(folder)
         return
     shutil.rmtree(folder, ignore_errors=True)

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 
 from surelabel import methods
 from surelabel.cli.methods import shape_of
-from surelabel.config import validated
+from surelabel.config import validate
 from surelabel.console import Silent
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.engine import distributed
@@ -48,7 +48,7 @@ def make_engine(method: str, model: str, corpus: Corpus, folder: str, threads: i
         "model": model,
         "train": {"epochs": 1000, "batch_size": BATCH, "augment": False, "threads": threads, "device": "cpu"},
     }
-    config = validated(content)
+    config = validate(content)
     scale = build.normalisation(corpus)
     fabric = distributed.start(config.train)
     setup = Setup(

@@ -17,7 +17,7 @@ from surelabel.config import (
     OptimiserConfig,
     Part,
     RunConfig,
-    validated,
+    validate,
 )
 from surelabel.errors import ConfigError
 from surelabel.overrides import parsed_assignment, read_config, set_field
@@ -107,7 +107,7 @@ SCHEDULES = [
 
 def error(content: dict[str, Any]) -> str:
     with pytest.raises(ConfigError) as caught:
-        validated(content)
+        validate(content)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -128,44 +128,44 @@ class TestRoundTrip:
                     found.append(path + name)
             return found
 
-        assert same(validated(FULL)) == []
+        assert same(validate(FULL)) == []
 
     def test_json(self):
-        config = validated(FULL)
+        config = validate(FULL)
         assert config.model_dump(mode="json") == FULL
-        assert validated(json.loads(json.dumps(config.model_dump(mode="json")))) == config
+        assert validate(json.loads(json.dumps(config.model_dump(mode="json")))) == config
 
     @pytest.mark.parametrize(("dump", "suffix"), [(json.dumps, "json"), (json.dumps, "yaml"), (yaml.safe_dump, "yaml")])
     def test_files(self, tmp_path, dump, suffix):
-        config = validated(FULL)
+        config = validate(FULL)
         file = tmp_path / f"config.{suffix}"
         file.write_text(dump(config.model_dump(mode="json")))
         assert read_config(file) == FULL
-        assert validated(read_config(file)) == config
+        assert validate(read_config(file)) == config
 
     @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: s.kind)
     def test_every_schedule(self, schedule):
         config = RunConfig(data={"source": "digits"}, optimiser=OptimiserConfig(schedule=schedule))
-        again = validated(json.loads(json.dumps(config.model_dump(mode="json"))))
+        again = validate(json.loads(json.dumps(config.model_dump(mode="json"))))
         assert again == config
         assert type(again.optimiser.schedule) is type(schedule)
 
     def test_defaults(self):
-        config = validated(LEAST)
-        assert validated(config.model_dump(mode="json")) == config
+        config = validate(LEAST)
+        assert validate(config.model_dump(mode="json")) == config
         assert config.noise is None
         assert config.data.validation_fraction == 0
         assert config.method.name == "car"
 
 
 def test_a_name_alone_is_a_method_or_a_model():
-    config = validated({**LEAST, "method": "gce", "model": "cnn"})
+    config = validate({**LEAST, "method": "gce", "model": "cnn"})
     assert (config.method.name, config.model.name) == ("gce", "cnn")
 
 
 def test_is_frozen():
     with pytest.raises(ValidationError):
-        validated(LEAST).train.epochs = 3
+        validate(LEAST).train.epochs = 3
 
 
 def test_every_field_has_a_description():
@@ -227,7 +227,7 @@ class TestReading:
         file.write_text(f"data: {{source: digits}}\noptimiser: {{rate: {text}}}\nmethod: {{options: {{q: {text}}}}}\n")
         content = read_config(file)
         assert content["method"]["options"]["q"] == 0.001
-        config = validated(content)
+        config = validate(content)
         assert (config.optimiser.rate, config.method.options["q"]) == (0.001, 0.001)
         assert parsed_assignment(f"optimiser.rate={text}") == ("optimiser.rate", 0.001)
 
@@ -338,7 +338,7 @@ class TestAssignments:
 class TestNotices:
     @pytest.mark.parametrize(("epochs", "instead"), [(25, 20), (199, 190), (5, 10)])
     def test_a_period_that_does_not_divide_the_epochs(self, epochs, instead):
-        config = validated(
+        config = validate(
             {**LEAST, "train": {"epochs": epochs}, "optimiser": {"schedule": {"kind": "cosine_restarts"}}}
         )
         (text,) = config.notices()
@@ -347,18 +347,18 @@ class TestNotices:
 
     def test_a_frozen_backbone(self):
         frozen = {"weights": "a.pth", "freeze": True}
-        assert validated({**LEAST, "model": frozen}).notices() == []
-        (text,) = validated({**LEAST, "model": {**frozen, "backbone_rate": 0.1}}).notices()
+        assert validate({**LEAST, "model": frozen}).notices() == []
+        (text,) = validate({**LEAST, "model": {**frozen, "backbone_rate": 0.1}}).notices()
         assert text == "model.backbone_rate has no effect on a backbone that is frozen"
-        (text,) = validated({**LEAST, "model": {"cache_features": True}}).notices()
+        (text,) = validate({**LEAST, "model": {"cache_features": True}}).notices()
         assert "frozen with random weights" in text
 
     @pytest.mark.parametrize("schedule", [{"kind": "cosine_restarts", "period": 5}, {"kind": "cosine"}])
     def test_none_otherwise(self, schedule):
-        assert validated({**LEAST, "train": {"epochs": 25}, "optimiser": {"schedule": schedule}}).notices() == []
+        assert validate({**LEAST, "train": {"epochs": 25}, "optimiser": {"schedule": schedule}}).notices() == []
 
 
 def test_floats_survive_exactly():
     value = math.nextafter(0.1, 1)
-    config = validated({**LEAST, "optimiser": {"rate": value}})
-    assert validated(json.loads(json.dumps(config.model_dump(mode="json")))).optimiser.rate == value
+    config = validate({**LEAST, "optimiser": {"rate": value}})
+    assert validate(json.loads(json.dumps(config.model_dump(mode="json")))).optimiser.rate == value

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from surelabel import noise
-from surelabel.config import RunConfig, validated
+from surelabel.config import RunConfig, validate
 from surelabel.console import Silent, is_further_process
 from surelabel.data.corpus import Corpus
 from surelabel.data.input_files import configured_files
@@ -30,7 +30,7 @@ CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate"
 """What may be another in the rest of a run."""
 
 
-def configured(data: Any, settings: Mapping[str, Any] | None = None) -> RunConfig:
+def make_config(data: Any, settings: Mapping[str, Any] | None = None) -> RunConfig:
     """A configuration from data and dotted settings, such as {"train.epochs": 100, "method": "car"}.
 
     `data` is a name, a path, a whole configuration, or an object, for which a word such as <arrays> stands.
@@ -43,7 +43,7 @@ def configured(data: Any, settings: Mapping[str, Any] | None = None) -> RunConfi
         content = {"data": {"source": str(data) if isinstance(data, str | Path) else _described(data)}}
     for name, value in (settings or {}).items():
         set_field(content, name, value)
-    return validated(content)
+    return validate(content)
 
 
 def _described(data: Any) -> str:
@@ -85,7 +85,7 @@ def fit(
     (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset, a frame, an object of `datasets`, or {"train": ..., "test": ...}
     of any of these. `settings` are dotted fields over the configuration.
     """
-    config = configured(data, settings)
+    config = make_config(data, settings)
     run_dir = RunDir(out)
     if not is_further_process() and not run_dir.is_free:
         hint = (
@@ -101,7 +101,7 @@ def write_noise(
     data: str | Path | RunConfig | Mapping[str, Any], out: str | Path, *, settings: Mapping[str, Any] | None = None
 ) -> tuple[noise.Manifest, tuple[Path, Path]]:
     """Write the labels that `fit` would train on, and their manifest beside: to `out`, an .npy or a .csv, and its .json."""
-    config, file = configured(data, settings), noise.writable(out)
+    config, file = make_config(data, settings), noise.writable(out)
     for written in (file, noise.beside(file)):
         refuse_overwriting(written, configured_files(config), "--out")
     if config.noise is None:
@@ -132,7 +132,7 @@ def resume(
     for name in settings or {}:
         if name not in CHANGEABLE:
             raise ConfigError(f"{name} cannot change within a run; only {', '.join(CHANGEABLE)} can")
-    config = configured(config_from_here(run_dir), settings)
+    config = make_config(config_from_here(run_dir), settings)
     _check_trust(run_dir, trust)
     if run_dir.is_done:
         return run_dir
@@ -146,7 +146,7 @@ def _check_trust(run_dir: RunDir, trust: bool) -> None:
         raise RunError(f"{run_dir.path}: its method {name} is not part of surelabel; trust=True (--trust) imports it")
 
 
-def reopened(run: str | Path | RunDir, data: Any = None) -> Corpus:
+def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:
     """The data of a run, read again, with the labels it was trained on; `data` is the object that it was given, if it was one."""
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     config = config_from_here(run_dir)
@@ -173,10 +173,10 @@ __all__ = [
     "Interrupted",
     "TrainedModel",
     "audit",
-    "configured",
     "fit",
     "load",
-    "reopened",
+    "make_config",
+    "reopen_data",
     "resume",
     "write_noise",
 ]

@@ -323,7 +323,7 @@ WHERE_IT_RUNS = {
 """Settings of a run, by part, that do not make another experiment of it."""
 
 
-def validated(content: dict[str, Any]) -> RunConfig:
+def validate(content: dict[str, Any]) -> RunConfig:
     """A RunConfig from nested mappings, or one line that names the field and what is allowed."""
     try:
         return RunConfig.model_validate(content)

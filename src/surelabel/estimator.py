@@ -89,7 +89,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
         data = {"x": X, "y": numbers, "class_names": _names(self.classes_)}
         with self._folder() as folder, self._progress() as progress, _as_value_errors():
             settings = self._settings()
-            _refuse_test_rows(api.configured(data, settings))
+            _refuse_test_rows(api.make_config(data, settings))
             run = api.fit(data, folder, settings=settings, progress=progress)
             self.model_, self.audit_ = api.load(run, device=self._device(), trust=True), api.audit(run)
             self._keep_verdict(run.samples())

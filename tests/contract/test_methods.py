@@ -9,7 +9,7 @@ import pytest
 import surelabel
 from surelabel import methods
 from surelabel.api import Interrupted, fit, resume
-from surelabel.config import validated
+from surelabel.config import validate
 from surelabel.core.method import options_of
 
 pytestmark = pytest.mark.training  # not by the length of one test but by their number
@@ -143,10 +143,10 @@ def test_same_seed_same_run_and_other_seed_another(name, tiny, tmp_path, outcome
 @pytest.mark.parametrize("name", ALL)
 def test_configuration_round_trip(name, tiny, tmp_path):
     defaults = {key: parameter.default for key, parameter in options_of(methods.find(name)).items()}
-    config = validated(tiny(name, method__options=defaults, train__epochs=1))
+    config = validate(tiny(name, method__options=defaults, train__epochs=1))
     run = fit(config, tmp_path / "run")
     assert run.config() == config
-    assert validated(json.loads(config.model_dump_json())) == config
+    assert validate(json.loads(config.model_dump_json())) == config
     assert methods.checked_options(name, json.loads(json.dumps(defaults))) == defaults
 
 

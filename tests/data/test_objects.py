@@ -10,7 +10,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 import surelabel
-from surelabel.api import configured
+from surelabel.api import make_config
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
 from surelabel.engine.loop import Interrupted
@@ -35,16 +35,16 @@ class TestConfiguration:
         ],
     )
     def test_a_word_stands_for_an_object(self, data, name):
-        assert configured(data).data.source == name
+        assert make_config(data).data.source == name
 
     def test_a_mapping_with_data_is_a_configuration(self):
-        config = configured({"data": {"source": "digits"}, "train": {"epochs": 3}})
+        config = make_config({"data": {"source": "digits"}, "train": {"epochs": 3}})
         assert (config.data.source, config.train.epochs) == ("digits", 3)
 
     @pytest.mark.parametrize("data", [{"epochs": 3}, {}, {"train": {"epochs": 3}}, 7, [X, Y], None, X])
     def test_anything_else_is_an_error_that_says_what_is_possible(self, data):
         with pytest.raises(ConfigError, match=r"a configuration is a mapping with data.*arrays as \(x, y\)") as caught:
-            configured(data)
+            make_config(data)
         assert "\n" not in str(caught.value)
 
     def test_without_the_object_there_is_no_data(self):

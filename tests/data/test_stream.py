@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from surelabel.api import Interrupted, configured, fit, load, resume
+from surelabel.api import Interrupted, fit, load, make_config, resume
 from surelabel.config import DataConfig
 from surelabel.core import View
 from surelabel.data.augment import Augment
@@ -265,6 +265,6 @@ def test_new_images_are_looked_at_as_tests_are(photos, tmp_path):
         [predicted == name.split("/")[0] for name, predicted in zip(rows["id"], rows["predicted"], strict=True)]
     )
     assert share == pytest.approx(run.metrics()[-1]["tests"]["test"]["top1"])
-    model.config = configured(model.config, {"data.decode": "once"})
+    model.config = make_config(model.config, {"data.decode": "once"})
     kept = predictions(model, str(photos))
     np.testing.assert_allclose(kept["0"], rows["0"], atol=0.02)

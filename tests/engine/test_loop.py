@@ -9,7 +9,7 @@ import torch
 
 from surelabel import files
 from surelabel.api import Interrupted, fit, resume
-from surelabel.config import OptimiserConfig, validated
+from surelabel.config import OptimiserConfig, validate
 from surelabel.console import Silent
 from surelabel.core import EMA, Method, Pass, Stage, Step, View
 from surelabel.core.losses import cross_entropy
@@ -67,7 +67,7 @@ def make_engine(tiny, tmp_path):
     """`make_engine(MethodClass, **changes)`: an engine on the blobs."""
 
     def make(method, progress=None, **changes):
-        config = validated(tiny("cross_entropy", **changes))
+        config = validate(tiny("cross_entropy", **changes))
         corpus, _ = build.corpus(config.data, config.noise, config.train.seed)
         scale = build.normalisation(corpus)
 

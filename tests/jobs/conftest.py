@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from surelabel.config import validated
+from surelabel.config import validate
 from surelabel.jobs.events import Advanced, Began, Ended
 from surelabel.jobs.trial import Trial
 
@@ -23,7 +23,7 @@ def trial():
             "model": {"name": "mlp", "options": {"widths": [8]}},
             "train": {"epochs": epochs, "seed": seed, "threads": 1, "device": "cpu"},
         }
-        return Trial({"method": method}, validated(content))
+        return Trial({"method": method}, validate(content))
 
     return make
 

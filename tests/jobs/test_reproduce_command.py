@@ -139,9 +139,9 @@ def test_refused(toy, tmp_path, arguments, words):
 
 ENDLESS = """
 from surelabel.cli import main
-from surelabel.config import validated
+from surelabel.config import validate
 from surelabel.paper.tables import PRESETS, Preset, Trial
-config = validated({"data": {"source": "digits"}, "train": {"epochs": 100000, "threads": 1}, "model": "mlp"})
+config = validate({"data": {"source": "digits"}, "train": {"epochs": 100000, "threads": 1}, "model": "mlp"})
 PRESETS["endless"] = Preset("endless", "Endless", lambda plan: [Trial({"row": "one"}, config)], rows=("row",))
 main()
 """

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import surelabel
 from surelabel import cli
-from surelabel.api import Interrupted, configured
+from surelabel.api import Interrupted, make_config
 from surelabel.console import Silent
 from surelabel.errors import ConfigError, RunError
 from surelabel.models import backbone
@@ -76,7 +76,7 @@ def weights(tmp_path):
 
 def config(images, weights=None, method="car", **model):
     """A whole configuration; `model` are fields of that part."""
-    return configured(
+    return make_config(
         {
             "data": {"source": str(images)},
             "method": {"name": method},
@@ -111,7 +111,7 @@ class TestCachedFeatures:
         settings = config(images, weights, cache_features=True)
         raw, _ = build.corpus(settings.data, settings.noise, 0)
         extractor = cached_features.extractor(settings, raw, RunDir(tmp_path / "run"), lambda text: None)
-        corpus = cached_features.extracted(raw, extractor, settings, lambda text: None)
+        corpus = cached_features.extract(raw, extractor, settings, lambda text: None)
         network = backbone("wide_resnet", SHAPE, SMALL).eval()
         network.load_state_dict(load_file(weights))
         mean, std = build.normalisation(raw)
@@ -186,7 +186,7 @@ class TestCachedFeatures:
         raw, _ = build.corpus(settings.data, settings.noise, 0)
         extractor = cached_features.extractor(settings, raw, RunDir(tmp_path / "b"), lambda text: None)
         assert not isinstance(
-            cached_features.extracted(raw, extractor, settings, lambda text: None).train.x, torch.Tensor
+            cached_features.extract(raw, extractor, settings, lambda text: None).train.x, torch.Tensor
         )
         mapped = surelabel.fit(settings, tmp_path / "b")
         assert mapped.metrics()[-1]["tests"] == in_memory.metrics()[-1]["tests"]

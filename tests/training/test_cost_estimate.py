@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from surelabel.cli import app
-from surelabel.config import validated
+from surelabel.config import validate
 from surelabel.training.cost_estimate import plan
 
 
@@ -24,7 +24,7 @@ def repeated(tmp_path):
 
 
 def config_for(source, **train):
-    return validated(
+    return validate(
         {
             "data": {"source": str(source)},
             "model": {"name": "mlp", "options": {"widths": [8], "norm": "none"}},

@@ -35,7 +35,7 @@ def wandb(monkeypatch):
 
 
 def train(names, tiny, out, **options):
-    config = api.configured(tiny("cross_entropy", train__epochs=3))
+    config = api.make_config(tiny("cross_entropy", train__epochs=3))
     with tracking.tracked(names, out, config, Silent()) as progress:
         return api.fit(config, out, progress=progress, **options)
 
@@ -54,7 +54,7 @@ def test_a_resumed_run_goes_on_where_it_was(tiny, tmp_path, wandb):
     with pytest.raises(KeyboardInterrupt):
         train(["wandb"], tiny, tmp_path / "run", interrupt=lambda: next(steps) == 6)
     assert wandb[-1] == ("finish",)
-    config = api.configured(tiny("cross_entropy", train__epochs=3))
+    config = api.make_config(tiny("cross_entropy", train__epochs=3))
     with tracking.tracked(["wandb"], tmp_path / "run", config, Silent()) as progress:
         api.resume(tmp_path / "run", progress=progress)
     begun = [call[1] for call in wandb if call[0] == "init"]
@@ -82,12 +82,12 @@ def test_only_numbers_become_curves():
 
 def test_nothing_asked_for_is_the_progress_itself(tmp_path, tiny):
     progress = Silent()
-    with tracking.tracked([], tmp_path, api.configured(tiny("car")), progress) as same:
+    with tracking.tracked([], tmp_path, api.make_config(tiny("car")), progress) as same:
         assert same is progress
 
 
 def test_what_is_missing_is_said_before_training(tmp_path, tiny, monkeypatch):
-    config = api.configured(tiny("car"))
+    config = api.make_config(tiny("car"))
     with pytest.raises(ConfigError, match="--log mlflow: there is no such log; there are tensorboard, wandb"):
         tracking.tracked(["mlflow"], tmp_path, config, Silent()).__enter__()
     monkeypatch.setattr(tracking, "find_spec", lambda name: None)

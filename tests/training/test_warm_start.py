@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from surelabel import api, methods
-from surelabel.config import validated
+from surelabel.config import validate
 from surelabel.errors import ConfigError, RunError
 from surelabel.training import build, warm_start
 
@@ -42,7 +42,7 @@ def test_another_method_takes_the_same_network(tiny, tmp_path, first):
 
 def test_every_method_can_start_from_every_other(first):
     for name in methods.names():
-        config = validated({**first.config().model_dump(), "method": {"name": name}})
+        config = validate({**first.config().model_dump(), "method": {"name": name}})
         given = torch.arange(75) % 3
         task = build.task(config, given, 3, (6,), 0, (torch.zeros(6), torch.ones(6)))
         method = build.method(config, task)
@@ -58,7 +58,7 @@ def test_every_method_can_start_from_every_other(first):
 
 def test_copies_follow_their_network(first):
     """Distances are measured from where this run starts, not from where the other one did."""
-    config = validated({**first.config().model_dump(), "method": {"name": "distance_to_init"}})
+    config = validate({**first.config().model_dump(), "method": {"name": "distance_to_init"}})
     task = build.task(config, torch.arange(75) % 3, 3, (6,), 0, (torch.zeros(6), torch.ones(6)))
     method = build.method(config, task)
     old = {name.replace("network.", "initial."): torch.zeros_like(value) for name, value in weights(first).items()}

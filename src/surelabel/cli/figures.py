@@ -39,7 +39,7 @@ def figures(
 
     chosen = list(FIGURES) if name == EVERY else [figure_named(name)]
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
-    there = found_in(places, api.reopened)
+    there = found_in(places, api.reopen_data)
     refuse_losing(out, [one.run for one in there])
     out = out or places[0] / "figures"
     files = {figure.number: _drawn(figure, there, out, name == EVERY) for figure in chosen}

@@ -16,7 +16,7 @@ import typer.core
 
 import surelabel
 from surelabel import console
-from surelabel.config import RunConfig, validated
+from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError
 from surelabel.overrides import parsed_assignment, read_config, set_field
 
@@ -202,7 +202,7 @@ def _whole(content: dict[str, Any]) -> RunConfig:
     data = content.get("data")
     if data is None or (isinstance(data, dict) and data.get("source") is None):
         raise ConfigError("DATA is missing: name a data set or a path, or give --config FILE with data.source")
-    return validated(content)
+    return validate(content)
 
 
 def output_file(out: Path | None, default: Path) -> Path:

@@ -54,7 +54,7 @@ def _reopened(run: "RunDir") -> "Corpus | None":
     from surelabel import api
 
     try:
-        return api.reopened(run)
+        return api.reopen_data(run)
     except SurelabelError as error:
         console.tell(f"note: the report shows no samples of {run.path}: {error}")
         return None

@@ -34,6 +34,6 @@ def review(
 
     run_dir = RunDir.open(run)
     table = audit(run_dir)
-    journal = serve(run_dir, api.reopened(run_dir), table, port, ready=announce, by=by)
+    journal = serve(run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by)
     count = sum(decision.action in FINAL for decision in journal.decisions().values())
     console.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from surelabel.config import RunConfig, validated
+from surelabel.config import RunConfig, validate
 from surelabel.overrides import set_field
 from surelabel.runs.run_dir import RunDir
 
@@ -28,4 +28,4 @@ def config_from_here(run: RunDir) -> RunConfig:
     content = run.config().model_dump()
     for name, path in moved_paths(run).items():
         set_field(content, name, path)
-    return validated(content)
+    return validate(content)

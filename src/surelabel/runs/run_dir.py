@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from surelabel import files
-from surelabel.config import RunConfig, validated
+from surelabel.config import RunConfig, validate
 from surelabel.errors import RunError
 from surelabel.runs import decisions
 
@@ -134,7 +134,7 @@ class RunDir:
 
     def config(self) -> RunConfig:
         """The configuration."""
-        return validated(self._read_json("config.json"))
+        return validate(self._read_json("config.json"))
 
     def data(self) -> dict[str, Any]:
         """What data.json holds."""

@@ -80,7 +80,7 @@ def load(run_dir: RunDir) -> Extractor:
     return made
 
 
-def extracted(corpus: Corpus, extractor: Extractor | None, config: RunConfig, say: Say) -> Corpus:
+def extract(corpus: Corpus, extractor: Extractor | None, config: RunConfig, say: Say) -> Corpus:
     """The corpus with features instead of inputs; without an extractor it is left as it is."""
     if extractor is None:
         return corpus

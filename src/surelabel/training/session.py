@@ -31,7 +31,7 @@ def train(
     raw, manifest = data
     distributed.check_device(config.train)
     extractor = cached_features.extractor(config, raw, run_dir, progress.warn)
-    corpus = cached_features.extracted(raw, extractor, config, progress.warn)
+    corpus = cached_features.extract(raw, extractor, config, progress.warn)
     scale, shape = build.normalisation(corpus), corpus.train.input_shape
 
     def make_method(seed: int) -> Any:

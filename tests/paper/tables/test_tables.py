@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import surelabel
-from surelabel.api import configured
+from surelabel.api import make_config
 from surelabel.paper.chosen_epoch import chosen_value
 from surelabel.paper.results import table, write
 from surelabel.paper.tables import Trial, planned
@@ -137,7 +137,7 @@ def test_a_real_run_is_read(tmp_path: Path):
     options = planned_trial.config.method.options
     small = {"method.options": {**options, "correction_start": 1}, "data.source": "digits", "train.epochs": 1,
              "model.name": "mlp", "train.device": "cpu", "train.threads": 1, "optimiser.schedule": {"kind": "cosine"}}  # fmt: skip
-    config = configured(planned_trial.config, small)
+    config = make_config(planned_trial.config, small)
     trial = Trial(planned_trial.cell, config)
     run = surelabel.fit(config, tmp_path / "runs" / trial.name)
     (entry,) = table("correction", [trial], tmp_path).entries
@@ -167,7 +167,7 @@ def test_a_run_that_is_refused_fills_no_cell(some_runs):
     """One of another configuration in its place, one whose metrics cannot be read, one of another schema: the rest counts."""
     trials, folder = some_runs
     mine = [trial for trial in trials if trial.cell["data"] == "cifar10" and trial.cell["method"] == "car"]
-    other = configured(mine[0].config, {"train.epochs": 7})
+    other = make_config(mine[0].config, {"train.epochs": 7})
     RunDir(folder / "runs" / mine[0].name).write_json("config.json", other.model_dump(mode="json"))
     (entry,) = table("table1", mine, folder).entries
     assert (entry.num_done, entry.summaries["last"].mean) == (1, pytest.approx(94))
