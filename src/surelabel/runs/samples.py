@@ -1,0 +1,54 @@
+"""Class probabilities as samples.parquet stores them: dense for few classes, the largest ones for many."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+DENSE_UP_TO = 32
+"""Rows over at most this many classes are stored whole."""
+NUM_KEPT = 16
+"""Classes kept per row beyond that: the given one and the most probable others."""
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The k most probable classes of N rows over K classes; the other classes share the rest equally."""
+
+    classes: np.ndarray
+    """(N, k) int32, rising in each row."""
+    values: np.ndarray
+    """(N, k) float32."""
+    num_classes: int
+
+    @classmethod
+    def from_dense(cls, rows: np.ndarray, given: np.ndarray) -> "TopK":
+        """Keep the given class (N,) and the largest others of (N, K) `rows`; all of them if K is small."""
+        num_rows, num_classes = rows.shape
+        if num_classes <= DENSE_UP_TO:
+            every = np.broadcast_to(np.arange(num_classes, dtype=np.int32), rows.shape)
+            return cls(every, rows.astype(np.float32, copy=False), num_classes)
+        ranked = np.array(rows, dtype=np.float32)
+        ranked[np.arange(num_rows), given] = np.inf
+        kept = np.sort(np.argpartition(ranked, -NUM_KEPT, axis=1)[:, -NUM_KEPT:], axis=1).astype(np.int32)
+        return cls(kept, np.take_along_axis(rows, kept, axis=1).astype(np.float32), num_classes)
+
+    @classmethod
+    def concatenate(cls, parts: Iterable["TopK"]) -> "TopK":
+        """Put the rows of several tables over the same classes below each other."""
+        parts = list(parts)
+        classes, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("classes", "values"))
+        return cls(classes, values, parts[0].num_classes)
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    def dense(self, rows: slice = slice(None)) -> np.ndarray:
+        """Return (n, K) float32 rows; ask for a slice where N x K would not fit into memory."""
+        classes, values = self.classes[rows], self.values[rows]
+        if classes.shape[1] == self.num_classes:
+            return values
+        rest = np.maximum(1 - values.sum(1, keepdims=True), 0) / (self.num_classes - classes.shape[1])
+        full = np.repeat(rest, self.num_classes, axis=1)
+        np.put_along_axis(full, classes, values, axis=1)
+        return full
