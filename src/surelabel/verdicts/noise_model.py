@@ -1,0 +1,129 @@
+"""P(wrong) from leave-one-out logits: how labels are explained by unclear inputs and by label noise.
+
+A label that disagrees with the prediction for its input is wrong, or the prediction is. The two are
+told apart by where the disagreement is: if predictions err, it fades as they get clearer; if labels
+are wrong, it stays. The model says so in one line. With p(x) = softmax(s l(x)), sharper than the
+logits l by s >= 1, and T the probability of each given label for each true class,
+
+    P(given = y | x) = sum_k p_k(x) T_ky
+
+s and T maximise the likelihood of the given labels (EM). Then P(true = k | x, y) ~ p_k(x) T_ky.
+Without noise T is the identity and no label is wrong, however hard the data are to predict.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+Array = NDArray[Any]
+Labels = NDArray[np.integer[Any]]
+
+SHARPNESS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
+NUM_STEPS = 200
+RATE_ROWS = 20.0
+"""Rows at the overall rate that each class's own rate is averaged with."""
+CONFUSION_ROWS = 5.0
+"""Wrong labels per class, spread as the classes are, that a class's confusions are averaged with."""
+ROWS_TO_FIT = 20_000
+ROWS_TO_RESAMPLE = 5_000
+NUM_RESAMPLES = 20
+
+
+@dataclass(frozen=True)
+class NoiseModel:
+    """A sharpness of the logits, and (K, K) P(given | true)."""
+
+    sharpness: float
+    transition: Array
+    log_likelihood: float
+
+    def clean(self, logits: Array) -> Array:
+        """Return (N, K) probabilities of the true class by the input alone."""
+        return np.exp(log_softmax(self.sharpness * logits.astype(np.float64), axis=1))
+
+    def posterior(self, logits: Array, given: Labels) -> Array:
+        """Return (N, K) probabilities of the true class by the input and the given label."""
+        joint = self.clean(logits) * self.transition[:, given].T
+        return joint / joint.sum(1, keepdims=True)
+
+    @property
+    def rates(self) -> Array:
+        """(K,) the fraction of each true class that is labelled wrongly."""
+        return 1 - np.diagonal(self.transition)
+
+
+def fit_noise_model(logits: Array, given: Labels, sharpness: tuple[float, ...] = SHARPNESS) -> NoiseModel:
+    """Return the model under which the given labels are most likely."""
+    rows = _sorted_rows(given, ROWS_TO_FIT, np.random.default_rng(0))
+    return _fit(logits[rows], given[rows], sharpness)
+
+
+def resample_rates(model: NoiseModel, logits: Array, given: Labels, seed: int = 0) -> Array:
+    """Return (R,) estimated rates of wrong labels after refits to rows drawn with replacement.
+
+    Large data are resampled in part; the spread is then scaled to what all rows would give.
+    """
+    rng = np.random.default_rng(seed)
+    size = min(len(given), ROWS_TO_RESAMPLE)
+    near = tuple(sorted({max(1.0, model.sharpness * factor) for factor in (0.5, 0.7, 1.0, 1.4, 2.0)} | {1.0}))
+    rates = []
+    for _ in range(NUM_RESAMPLES):
+        rows = rng.integers(0, len(given), size)
+        rows = rows[np.argsort(given[rows], kind="stable")]
+        refit = _fit(logits[rows], given[rows], near)
+        rates.append(_mean_wrong(refit, logits[rows], given[rows]))
+    rates = np.array(rates)
+    return rates.mean() + (rates - rates.mean()) * np.sqrt(size / len(given))
+
+
+def _mean_wrong(model: NoiseModel, logits: Array, given: Labels) -> float:
+    return float(1 - model.posterior(logits, given)[np.arange(len(given)), given].mean())
+
+
+def _sorted_rows(given: Labels, most: int, rng: np.random.Generator) -> Labels:
+    """Draw at most so many rows, ordered by their label."""
+    rows = rng.permutation(len(given))[:most]
+    return rows[np.argsort(given[rows], kind="stable")]
+
+
+def _fit(logits: Array, given: Labels, sharpness: tuple[float, ...]) -> NoiseModel:
+    """Fit to rows ordered by their given label."""
+    fits = (_expectation_maximisation(logits.astype(np.float64), given, value) for value in sharpness)
+    return max(fits, key=lambda fit: fit.log_likelihood)
+
+
+def _expectation_maximisation(logits: Array, given: Labels, sharpness: float) -> NoiseModel:
+    clean = np.exp(log_softmax(sharpness * logits, axis=1))
+    num_rows, num_classes = clean.shape
+    counts = np.bincount(given, minlength=num_classes)
+    there = np.flatnonzero(counts)
+    starts = np.concatenate([[0], np.cumsum(counts[there])[:-1]])
+    others = np.maximum(counts, 0.5) * (1 - np.eye(num_classes)) / num_rows
+    others /= np.maximum(others.sum(1, keepdims=True), 1e-12)
+    transition = 0.9 * np.eye(num_classes) + 0.1 * others
+    previous = -np.inf
+    for _ in range(NUM_STEPS):
+        joint = clean * transition[:, given].T
+        total = joint.sum(1, keepdims=True)
+        likelihood = float(np.log(total).mean())
+        if likelihood - previous < 1e-7:
+            break
+        previous = likelihood
+        table = np.zeros((num_classes, num_classes))
+        table[:, there] = np.add.reduceat(joint / total, starts, axis=0).T
+        transition = _transition(table, others)
+    return NoiseModel(sharpness, transition, likelihood)
+
+
+def _transition(table: Array, others: Array) -> Array:
+    """Return P(given | true) from (K, K) expected counts, smoothed where counts are small."""
+    num_classes = len(table)
+    wrong = table * (1 - np.eye(num_classes))
+    rate = wrong.sum() / table.sum()
+    rates = (wrong.sum(1) + RATE_ROWS * rate) / (table.sum(1) + RATE_ROWS)
+    weight = CONFUSION_ROWS * num_classes
+    confusion = (wrong + weight * others) / (wrong.sum(1, keepdims=True) + weight)
+    return np.diag(1 - rates) + rates[:, None] * confusion
