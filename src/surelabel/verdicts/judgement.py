@@ -1,0 +1,141 @@
+"""P(wrong) of every label from two kinds of evidence: a second opinion, and how training went.
+
+The second opinion (`probe`, `noise_model`) has not seen the label it judges; training has, and
+may have memorised it. So the second opinion comes first, and training then speaks as far as it
+agrees: its label quality is compared between rows that the second opinion calls right and wrong,
+and the logarithm of the ratio of their densities is added with half its weight, because the two
+find the same rows hard. A network that memorised its labels shows a ratio near one and is ignored.
+
+Bounds say what the model cannot know. A row whose true class is unclear from its input may be
+mislabelled or merely hard: its P(wrong) may be too high or too low by as much as it is unclear.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
+
+from surelabel.verdicts.noise_model import fit_noise_model, resample_rates
+
+Array = NDArray[Any]
+Labels = NDArray[np.integer[Any]]
+
+TRAINING_WEIGHT = 0.5
+"""Weight of the evidence of training, which is not independent of the second opinion."""
+MOST_EVIDENCE = 4.0
+"""Largest logarithm of a density ratio that bins of this size can show."""
+UNCLEAR_LOW, UNCLEAR_HIGH = 1.0, 2.0
+"""How far P(wrong) of an unclear row may be too high and too low: chosen on development data
+(benchmarks/verdicts.py) so that intervals hold the true rate in 19 of 20 runs."""
+TAIL = 0.025
+PLANTED_ROWS = 20_000
+"""Labels that are replaced to see whether that is found."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """P(wrong) of N labels with bounds, and which class each row is of."""
+
+    p_wrong: Array
+    low: Array
+    high: Array
+    posterior: Array
+    """(N, K) probabilities of the true class."""
+    transition: Array
+    """(K, K) P(given | true)."""
+    power: float
+    """The fraction of right labels whose random replacement would be flagged."""
+
+
+def judge(
+    logits: Array, given: Labels, quality: Array | None = None, trusted: NDArray[np.bool_] | None = None, seed: int = 0
+) -> Judgement:
+    """Judge (N,) given labels by leave-one-out logits (N, K) and (N,) label quality, NaN where unknown.
+
+    Trusted labels are right and take no part in the estimate of the noise.
+    """
+    rows, num_rows = np.arange(len(given)), len(given)
+    known = np.zeros(num_rows, dtype=bool) if trusted is None else trusted
+    judged = np.flatnonzero(~known)
+    if len(judged) == 0:
+        return _all_right(given, logits.shape[1])
+    model = fit_noise_model(logits[judged], given[judged])
+    posterior = model.posterior(logits, given)
+    first = np.clip(1 - posterior[rows, given], 1e-9, 1 - 1e-9)
+    evidence = np.zeros(num_rows)
+    if quality is not None:
+        told = judged[np.isfinite(quality[judged])]
+        evidence[told] = TRAINING_WEIGHT * _log_ratio(first[told], quality[told])
+    odds = logit(first) + evidence
+    unclear = 1 - model.clean(logits).max(1)
+    rates = resample_rates(model, logits[judged], given[judged], seed)
+    shifts = _shifts(first[judged], np.quantile(rates, [TAIL, 1 - TAIL]))
+    p_wrong, lower, upper = (np.where(known, 0.0, expit(odds + shift)) for shift in (0.0, *shifts))
+    low = lower * (1 - np.minimum(1, UNCLEAR_LOW * unclear))
+    high = np.where(known, 0.0, upper + (1 - upper) * np.minimum(1, UNCLEAR_HIGH * unclear))
+    return Judgement(
+        p_wrong,
+        np.minimum(low, p_wrong),
+        np.maximum(high, p_wrong),
+        _with_p_wrong(posterior, given, p_wrong),
+        model.transition,
+        _power(model.posterior, logits[judged], given[judged], first[judged], seed),
+    )
+
+
+def _all_right(given: Labels, num_classes: int) -> Judgement:
+    zero = np.zeros(len(given))
+    return Judgement(zero, zero, zero, np.eye(num_classes)[given], np.eye(num_classes), 0.0)
+
+
+def _log_ratio(p_wrong: Array, quality: Array) -> Array:
+    """Return log P(quality | wrong) / P(quality | right), falling with quality, if labels are wrong with `p_wrong`."""
+    from sklearn.isotonic import isotonic_regression
+
+    prior = float(np.clip(p_wrong.mean(), 1e-9, 1 - 1e-9))
+    num_bins = int(np.clip(np.sqrt(len(quality)) / 2, 1, 40))
+    bins = np.array_split(np.argsort(quality, kind="stable"), num_bins)
+    centres = np.array([quality[rows].mean() for rows in bins])
+    wrong = np.array([(p_wrong[rows].sum() + 2 * prior) / (len(rows) + 2) for rows in bins])
+    falling = np.clip(isotonic_regression(wrong, increasing=False), 1e-9, 1 - 1e-9)
+    ratio = logit(falling) - logit(prior)
+    return np.clip(np.interp(quality, centres, ratio), -MOST_EVIDENCE, MOST_EVIDENCE)
+
+
+def _shifts(p_wrong: Array, rates: Array) -> list[float]:
+    """Return what to add to log odds so that the mean P(wrong) becomes each rate."""
+    odds = logit(p_wrong)
+    found = []
+    for rate in rates:
+        low, high = -10.0, 10.0
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if expit(odds + middle).mean() < rate else (low, middle)
+        found.append((low + high) / 2)
+    return found
+
+
+def _with_p_wrong(posterior: Array, given: Labels, p_wrong: Array) -> Array:
+    """Return the posterior with its mass outside of the given class scaled to `p_wrong`."""
+    rows = np.arange(len(given))
+    others = posterior.copy()
+    others[rows, given] = 0
+    others *= (p_wrong / np.maximum(others.sum(1), 1e-12))[:, None]
+    others[rows, given] = 1 - p_wrong
+    return others
+
+
+def _power(
+    posterior: Callable[[Array, Labels], Array], logits: Array, given: Labels, p_wrong: Array, seed: int
+) -> float:
+    """Return the fraction of labels that look right and would be flagged if they were replaced at random."""
+    right = np.flatnonzero(p_wrong < 0.5)[:PLANTED_ROWS]
+    if len(right) == 0:
+        return 0.0
+    num_classes = logits.shape[1]
+    planted = (given[right] + np.random.default_rng(seed).integers(1, num_classes, len(right))) % num_classes
+    found = 1 - posterior(logits[right], planted)[np.arange(len(right)), planted]
+    return float((found >= 0.5).mean())
