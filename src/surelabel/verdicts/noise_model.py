@@ -11,6 +11,7 @@ s and T maximise the likelihood of the given labels (EM). Then P(true = k | x, y
 Without noise T is the identity and no label is wrong, however hard the data are to predict.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ Labels = NDArray[np.integer[Any]]
 
 SHARPNESS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0, 10.0)
 NUM_STEPS = 200
+TOLERANCE = 1e-6
+"""EM stops when a step raises the mean log likelihood by less."""
 RATE_ROWS = 20.0
 """Rows at the overall rate that each class's own rate is averaged with."""
 CONFUSION_ROWS = 5.0
@@ -55,10 +58,10 @@ class NoiseModel:
         return 1 - np.diagonal(self.transition)
 
 
-def fit_noise_model(logits: Array, given: Labels, sharpness: tuple[float, ...] = SHARPNESS) -> NoiseModel:
+def fit_noise_model(logits: Array, given: Labels) -> NoiseModel:
     """Return the model under which the given labels are most likely."""
     rows = _sorted_rows(given, ROWS_TO_FIT, np.random.default_rng(0))
-    return _fit(logits[rows], given[rows], sharpness)
+    return _fit(logits[rows], given[rows], SHARPNESS)
 
 
 def resample_rates(model: NoiseModel, logits: Array, given: Labels, seed: int = 0) -> Array:
@@ -68,12 +71,12 @@ def resample_rates(model: NoiseModel, logits: Array, given: Labels, seed: int = 
     """
     rng = np.random.default_rng(seed)
     size = min(len(given), ROWS_TO_RESAMPLE)
-    near = tuple(sorted({max(1.0, model.sharpness * factor) for factor in (0.5, 0.7, 1.0, 1.4, 2.0)} | {1.0}))
+    near = sorted({1.0, *(max(1.0, model.sharpness * factor) for factor in (0.5, 0.7, 1.0, 1.4, 2.0))})
     rates = []
     for _ in range(NUM_RESAMPLES):
         rows = rng.integers(0, len(given), size)
         rows = rows[np.argsort(given[rows], kind="stable")]
-        refit = _fit(logits[rows], given[rows], near)
+        refit = _fit(logits[rows], given[rows], near, model.transition)
         rates.append(_mean_wrong(refit, logits[rows], given[rows]))
     rates = np.array(rates)
     return rates.mean() + (rates - rates.mean()) * np.sqrt(size / len(given))
@@ -89,13 +92,13 @@ def _sorted_rows(given: Labels, most: int, rng: np.random.Generator) -> Labels:
     return rows[np.argsort(given[rows], kind="stable")]
 
 
-def _fit(logits: Array, given: Labels, sharpness: tuple[float, ...]) -> NoiseModel:
-    """Fit to rows ordered by their given label."""
-    fits = (_expectation_maximisation(logits.astype(np.float64), given, value) for value in sharpness)
+def _fit(logits: Array, given: Labels, sharpness: Iterable[float], start: Array | None = None) -> NoiseModel:
+    """Fit to rows ordered by their given label, from the transition `start`."""
+    fits = (_expectation_maximisation(logits.astype(np.float64), given, value, start) for value in sharpness)
     return max(fits, key=lambda fit: fit.log_likelihood)
 
 
-def _expectation_maximisation(logits: Array, given: Labels, sharpness: float) -> NoiseModel:
+def _expectation_maximisation(logits: Array, given: Labels, sharpness: float, start: Array | None) -> NoiseModel:
     clean = np.exp(log_softmax(sharpness * logits, axis=1))
     num_rows, num_classes = clean.shape
     counts = np.bincount(given, minlength=num_classes)
@@ -103,13 +106,13 @@ def _expectation_maximisation(logits: Array, given: Labels, sharpness: float) ->
     starts = np.concatenate([[0], np.cumsum(counts[there])[:-1]])
     others = np.maximum(counts, 0.5) * (1 - np.eye(num_classes)) / num_rows
     others /= np.maximum(others.sum(1, keepdims=True), 1e-12)
-    transition = 0.9 * np.eye(num_classes) + 0.1 * others
+    transition = 0.9 * np.eye(num_classes) + 0.1 * others if start is None else start
     previous = -np.inf
     for _ in range(NUM_STEPS):
         joint = clean * transition[:, given].T
         total = joint.sum(1, keepdims=True)
         likelihood = float(np.log(total).mean())
-        if likelihood - previous < 1e-7:
+        if likelihood - previous < TOLERANCE:
             break
         previous = likelihood
         table = np.zeros((num_classes, num_classes))

@@ -20,8 +20,8 @@ from scipy.special import logsumexp
 Array = NDArray[Any]
 Labels = NDArray[np.integer[Any]]
 
-PENALTIES = 10.0 ** np.arange(-5, 1.01, 0.5)
-"""Ridge penalties that compete, per row and per unit of mean squared feature norm."""
+DECADES = np.arange(-5.0, 2.0)
+"""Ridge penalties that compete first, as powers of ten per row and unit of mean squared norm."""
 KERNEL_WIDTHS = (0.5, 2.0)
 """Factors of the inverse median squared distance between rows."""
 MAX_FEATURES = 2048
@@ -154,9 +154,14 @@ def _best_scores(phi: Array, labels: Labels, num_classes: int, chosen: Labels) -
         one_hot = np.eye(num_classes, dtype=features.dtype)[labels[rows]]
         return ((fitted - leverage * (one_hot - prior)) / (1 - leverage)).astype(np.float32)
 
-    losses = [_pool([scores(chosen, penalty)], labels[chosen], num_classes).loss for penalty in PENALTIES]
-    best = int(np.argmin(losses))
-    return float(PENALTIES[best]), losses[best], scores(slice(None), PENALTIES[best])
+    def loss(decade: float) -> float:
+        return _pool([scores(chosen, 10**decade)], labels[chosen], num_classes).loss
+
+    losses = {decade: loss(decade) for decade in DECADES.tolist()}
+    first = min(losses, key=losses.__getitem__)
+    losses |= {decade: loss(decade) for decade in (first - 0.5, first + 0.5)}
+    best = min(losses, key=losses.__getitem__)
+    return 10**best, losses[best], scores(slice(None), 10**best)
 
 
 class _Pool(NamedTuple):
