@@ -18,7 +18,7 @@ from surelabel.errors import RunError, SurelabelError
 from surelabel.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
-    from surelabel.verdicts import Audit
+    from surelabel.verdicts.audit import Audit
 
 MEMORISED = 0.98
 """A network that repeats this share of the given labels has nothing to suggest."""

@@ -15,7 +15,7 @@ from surelabel.errors import ConfigError
 from surelabel.verdicts import advice
 
 if TYPE_CHECKING:
-    from surelabel.verdicts import Audit
+    from surelabel.verdicts.audit import Audit
 
 SAFE, ALL = "safe", "all"
 LIKELY = 0.5

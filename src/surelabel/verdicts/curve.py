@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surelabel.verdicts.groups import Cells, Groups, completed_likelihood, fitted, memberships, refined
+from surelabel.verdicts.mixture import Cells, Groups, completed_likelihood, fitted, memberships, refined
 
 MIN_ROWS = 50
 """With fewer, groups cannot be told, and P(wrong) is 1 - quality."""

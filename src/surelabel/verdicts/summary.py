@@ -13,7 +13,7 @@ from surelabel.verdicts.curve import MIN_ROWS
 from surelabel.verdicts.evidence import HELD_OUT, TRAINED
 
 if TYPE_CHECKING:
-    from surelabel.verdicts import Audit
+    from surelabel.verdicts.audit import Audit
 
 NUM_PAIRS = 10
 WIDE = 0.2
