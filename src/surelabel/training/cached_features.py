@@ -61,10 +61,8 @@ def _built(config: RunConfig, input_shape: tuple[int, ...], scale: build.Scale) 
 
 def keep(run_dir: RunDir, extractor: Extractor) -> None:
     """Write the backbone's weights into the run directory."""
-    from safetensors.torch import save_file
-
     weights = {name: value.contiguous().cpu() for name, value in extractor.state_dict().items()}
-    run_dir.write(FILE, lambda path: save_file(weights, path))
+    run_dir.write_tensors(FILE, weights)
 
 
 def load(run_dir: RunDir) -> Extractor:

@@ -1,4 +1,4 @@
-"""Verdicts on labels: what a finished run says about its own data, with probabilities."""
+"""The audit of a run: every label with its P(wrong), the most suspicious first."""
 
 from functools import cached_property
 from pathlib import Path
@@ -39,13 +39,13 @@ COLUMNS = (
 SUSPICIOUS_FROM = 0.5
 """P(wrong) from which a label looks wrong."""
 CONFIDENCE = 0.95
-"""Of intervals."""
+"""Level of intervals."""
 TOO_WIDE = 0.4
-"""If the interval for the rate of wrong labels is wider than this, the audit cannot tell what the rate is."""
+"""Width of the interval for the rate of wrong labels above which the rate is unknown."""
 
 
 class Audit(Table):
-    """Every label with its P(wrong), most suspicious first, and what follows for the whole and for each class."""
+    """Every label with its P(wrong), most suspicious first, and estimates for all rows and each class."""
 
     def __init__(
         self,
@@ -66,18 +66,17 @@ class Audit(Table):
         self.joint_counts = np.diag(self._sizes()) if joint_counts is None else joint_counts
         """(K, K) expected number of labels by true class (row) and given class (column)."""
         self.position = np.arange(len(self)) if position is None else position
-        """Where each row of the table stands in the data."""
-
+        """(N,) the position of each row of the table in the data."""
         self._p_suggested = p_suggested
         self.training = training
-        """How the run was trained, where that is known."""
+        """How the run was trained; None if unknown."""
 
     @cached_property
     def p_suggested(self) -> np.ndarray:
         """(N,) the probability that the suggestion is right; 0 where it is the given label."""
         if self._p_suggested is not None:
             return self._p_suggested
-        # Without a run behind the table: P(wrong) times the suggestion's own probability, a lower bound.
+        # A table without a run: P(wrong) times the probability of the suggestion is a lower bound.
         probability = np.asarray(self.columns["suggested_probability"], dtype=np.float64)
         return np.where(self.columns["suggested"] != self.columns["given"], self.p_wrong * probability, 0.0)
 
@@ -86,7 +85,7 @@ class Audit(Table):
 
     @property
     def num_suspicious(self) -> int:
-        """How many labels look wrong: P(wrong) is `min_probability` or more."""
+        """The number of labels that look wrong: P(wrong) is at least `min_probability`."""
         return int(self.is_suspicious.sum())
 
     @property
@@ -96,22 +95,22 @@ class Audit(Table):
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether right and wrong labels came apart in training; otherwise P(wrong) is near 1 - quality."""
+        """Whether training separated right from wrong labels; otherwise P(wrong) is near 1 - quality."""
         return self.calibration.is_separated
 
     @property
     def can_tell(self) -> bool:
-        """Whether the estimated rate of wrong labels means something.
+        """Whether the estimated rate of wrong labels is meaningful.
 
-        It must be calibrated, its interval must not be too wide, and the labels must not be ones that were
-        cleaned before and then memorised: what is left in those is known to the run that cleaned them.
+        It must be calibrated, its interval must not be too wide, and the labels must not have been
+        cleaned before and then memorised: only the run that cleaned them knows what is left.
         """
         low, high = self.noise_rate.interval or (0.0, 1.0)
         return self.is_calibrated and high - low <= TOO_WIDE and not advice.are_cleaned(self)
 
     @cached_property
     def repeated(self) -> float:
-        """The share of given labels that the network ends with, among rows that it was trained on."""
+        """The fraction of training rows whose given label the network predicts in the end."""
         trained = self.columns["verdict"] == evidence.TRAINED
         if not trained.any() or "prediction" not in self.columns:
             return 0.0
@@ -119,41 +118,41 @@ class Audit(Table):
 
     @property
     def is_suspicious(self) -> np.ndarray:
-        """(N,) which labels look wrong."""
+        """(N,) whether each label looks wrong."""
         return self.p_wrong >= self.min_probability
 
     @cached_property
     def noise_rate(self) -> Rate:
-        """The estimated share of wrong labels, with an interval."""
+        """The estimated fraction of wrong labels, with an interval."""
         return classes.rate_of(self.calibration, np.arange(len(self)), self.confidence)
 
     @cached_property
     def class_rates(self) -> dict[str, Rate]:
-        """The same for the labels of each given class."""
+        """The same for the labels of each given class, by name."""
         rows = {name: np.flatnonzero(self.columns["given"] == name) for name in self.class_names}
         return {name: classes.rate_of(self.calibration, where, self.confidence) for name, where in rows.items()}
 
     @property
     def transition_matrix(self) -> np.ndarray:
-        """(K, K) estimated P(given | true): row and column numbers are places in `class_names`."""
+        """(K, K) estimated P(given | true), rows and columns in the order of `class_names`."""
         return classes.transition_matrix(self.joint_counts)
 
     def confused_pairs(self, most: int = 10) -> list[Pair]:
-        """Which classes are given for which others, the most frequent pairs first."""
+        """Return which classes are given for which others, the most frequent pairs first."""
         return classes.confused_pairs(self.joint_counts, self.class_names, most)
 
     def expected(self, budget: int) -> Expected:
-        """What looking at the first so many labels brings: how many are wrong, and which share of all wrong ones that is."""
+        """Return how many of the first `budget` labels are probably wrong."""
         if budget < 0:
             raise ConfigError(f"budget={budget}: expected a number of labels, 0 or more")
         return budgets.expected(self.calibration, int(budget), self.confidence)
 
     def budgets(self) -> list[Expected]:
-        """The same for a few round numbers."""
+        """Return the same for a few round numbers."""
         return [self.expected(size) for size in budgets.round_budgets(len(self), self.num_suspicious)]
 
     def flagged(self, budget: int | None = None, min_probability: float | None = None) -> Table:
-        """The rows to look at: the first so many, or those whose P(wrong) is this or more."""
+        """Return the first `budget` rows, or those whose P(wrong) is at least `min_probability`."""
         if budget is not None and min_probability is not None:
             raise ConfigError("budget and min_probability: give one of the two")
         limit = self.min_probability if min_probability is None else min_probability
@@ -166,9 +165,10 @@ class Audit(Table):
     ) -> np.ndarray:
         """Return (N,) class names in the order of the data, with suggestions accepted as `export` does.
 
-        accept="safe" takes suggestions that are more likely right than wrong, and none where the audit cannot tell;
-        accept="all" takes every one whose P(wrong) is at least `min_probability`. `class_cap` is the largest
-        share of the labels of any given class that may change; the likeliest wrong ones do.
+        accept="safe" takes suggestions that are more likely right than wrong, and none if the rate
+        of wrong labels is unknown; accept="all" takes every one whose P(wrong) is at least
+        `min_probability`. `class_cap` is the largest fraction of the labels of any given class that
+        may change; the likeliest wrong ones do.
         """
         limit = self.min_probability if min_probability is None else min_probability
         changes = corrections.accept(self, Rules(accept, limit, class_cap)).rows
@@ -178,17 +178,17 @@ class Audit(Table):
 
     @cached_property
     def losing(self) -> dict[str, tuple[int, int]]:
-        """Classes that would lose most of their labels if all suggestions were accepted: how many, and of how many."""
+        """Classes that would lose most labels if all suggestions were accepted: (lost, size) by name."""
         everything = corrections.accept(self, Rules(corrections.ALL, self.min_probability)).rows
         return corrections.losing_classes(self.columns["given"], everything, self.class_names)
 
     @cached_property
     def warnings(self) -> list[str]:
-        """What a reader must know before believing the figures."""
+        """What a reader must know before relying on the figures."""
         return list(summary.warnings(self))
 
     def measures(self) -> dict[str, float]:
-        """Where clean labels are known: how well wrong labels are ranked, counted and corrected."""
+        """Return how well wrong labels are ranked, counted and corrected, if clean labels are known."""
         if "clean" not in self.columns or not len(self):
             return {}
         found = measures.against_clean(self.columns)
@@ -197,11 +197,11 @@ class Audit(Table):
         return {**found, "transition_error": measures.transition_error(self.joint_counts, given, clean)}
 
     def summary(self) -> dict[str, Any]:
-        """All figures and warnings as plain values that JSON can hold."""
+        """Return all figures and warnings as plain values for JSON."""
         return summary.as_dict(self)
 
     def sentences(self) -> list[str]:
-        """The figures in plain words; the warnings are apart."""
+        """Return the figures in plain words, without the warnings."""
         return list(summary.sentences(self))
 
 
@@ -210,40 +210,50 @@ def audit(
     *,
     min_probability: float = SUSPICIOUS_FROM,
     confidence: float = CONFIDENCE,
-    seed: int = 0,
 ) -> Audit:
-    """The ranked table of a finished run; nothing is trained, so it may be asked again with other limits.
+    """Return the ranked table of a finished run; nothing is trained or fitted.
 
-    A label looks wrong from P(wrong) = `min_probability`. Intervals are made for `confidence`;
-    docs/results/calibration.md says how often they hold. `seed` draws their resamples.
+    A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
+    docs/results/calibration.md says how often they hold the truth.
     """
     corrections.check_share("min_probability", min_probability)
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence={confidence}: expected a number between 0 and 1")
     run = run if isinstance(run, RunDir) else RunDir.open(run)
     found = evidence.read(run)
-    calibration = evidence.calibration_of(found.columns, seed)
-    joint = classes.joint_counts(found.columns["given"], calibration.p_wrong, found.alternatives)
-    order = _suspicious_first(found.columns, calibration)
+    calibration = Calibration.read(run, found.columns)
+    joint, p_suggested = _sum_alternatives(found, calibration.p_wrong)
+    order = _rank(found.columns, calibration)
     return Audit(
-        _ranked(found, calibration, order),
+        _ranked_columns(found, calibration, order),
         found.class_names,
-        calibration=calibration.ordered(order),
+        calibration=calibration.reorder(order),
         joint_counts=joint,
         position=order,
         training=advice.training_of(run),
-        p_suggested=(calibration.p_wrong * found.suggestion_share)[order],
+        p_suggested=p_suggested[order],
         min_probability=min_probability,
         confidence=confidence,
     )
 
 
-def _suspicious_first(columns: dict[str, np.ndarray], calibration: Calibration) -> np.ndarray:
-    """By P(wrong), which within rows of one kind is the order of quality; then by quality and the suggestion."""
+def _sum_alternatives(found: evidence.Evidence, p_wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (K, K) expected counts by true and given class, and (N,) P(the suggestion is right)."""
+    given, suggested = found.columns["given"], found.columns["suggested"]
+    joint = np.zeros((len(found.class_names), len(found.class_names)))
+    p_suggested = np.empty(len(given))
+    for rows, share in found.alternatives():
+        joint += classes.joint_counts(given[rows], p_wrong[rows], share)
+        p_suggested[rows] = p_wrong[rows] * share[np.arange(len(share)), suggested[rows]]
+    return joint, p_suggested
+
+
+def _rank(columns: dict[str, np.ndarray], calibration: Calibration) -> np.ndarray:
+    """Order rows by P(wrong); ties by quality, then by the probability of the suggestion."""
     return np.lexsort((-columns["suggested_probability"], columns["quality"], -calibration.p_wrong))
 
 
-def _ranked(found: evidence.Evidence, calibration: Calibration, order: np.ndarray) -> dict[str, np.ndarray]:
+def _ranked_columns(found: evidence.Evidence, calibration: Calibration, order: np.ndarray) -> dict[str, np.ndarray]:
     names = np.array(found.class_names)
     columns = {**found.columns, "p_wrong": calibration.p_wrong}
     columns = {name: values[order] for name, values in columns.items()}

@@ -1,7 +1,8 @@
-"""Groups of labels in the evidence: Gaussian mixtures on counted points, how many groups there are, and how far apart they lie.
+"""Gaussian mixtures over counted points: fit one, choose its number of groups, measure how far apart they are.
 
-The number of groups is chosen by ICL, the integrated completed likelihood (Biernacki, Celeux and Govaert, 2000): BIC with the
-entropy of the memberships, so that a group is split only where its parts come apart, and not to follow a bent density.
+The number of groups is chosen by ICL, the integrated completed likelihood (Biernacki, Celeux and
+Govaert, 2000): BIC plus the entropy of the memberships. A group is therefore split only where its
+parts separate, and not to follow a skewed density.
 """
 
 from collections.abc import Iterator
@@ -10,30 +11,35 @@ from typing import NamedTuple
 import numpy as np
 
 LEAST_VARIANCE = 0.015
-"""Of a group, on axes of unit variance: none is narrower than an eighth of the whole. Epochs are counted in ones and quality
-ends at 0 and 1, and a narrower group would sit on such a value alone."""
+"""Added to the variance of every group, on axes of unit variance: no group is narrower than an
+eighth of the whole. Epochs are integers and quality ends at 0 and 1, and a narrower group would
+collapse onto one such value."""
 NUM_STARTS = 4
 FIRST_STEPS, MAX_STEPS = 25, 300
+"""EM steps from each start, and from the best of them."""
 TOLERANCE = 1e-5
-"""Gain in log likelihood per row at which fitting ends."""
+"""Fitting ends when a step raises the log likelihood per row by less than this."""
 
 
-class Groups(NamedTuple):
-    """A mixture of k Gaussians in d dimensions, the one with the lowest first coordinate first."""
+class Mixture(NamedTuple):
+    """A mixture of k Gaussians in d dimensions, sorted by their first coordinate."""
 
     share: np.ndarray
+    """(k,) weights that sum to 1."""
     mean: np.ndarray
+    """(k, d)."""
     covariance: np.ndarray
+    """(k, d, d)."""
 
     def separations(self, num_axes: int | None = None) -> np.ndarray:
-        """(k,) distance from the last group in units of the common spread (Ashman's D), on the first axes or on all."""
+        """Return (k,) Ashman's D of every group and the last, on the first axes or on all."""
         away = (self.mean - self.mean[-1])[:, :num_axes]
         spread = (self.covariance + self.covariance[-1])[:, :num_axes, :num_axes] / 2
         return np.sqrt(np.einsum("ki,kij,kj->k", away, np.linalg.inv(spread), away))
 
 
 class Cells:
-    """(M, d) points, each there `counts` times: all that fitting needs of any number of rows."""
+    """(M, d) points with (M,) counts: fitting costs the same for any number of rows."""
 
     def __init__(self, points: np.ndarray, counts: np.ndarray) -> None:
         self.points, self.counts = points, counts
@@ -42,27 +48,30 @@ class Cells:
         products = points[:, self._first] * points[:, self._second]
         self._terms = np.concatenate([np.ones((len(points), 1)), points, products], 1)
 
-    def recounted(self, counts: np.ndarray) -> "Cells":
-        """The same points, there more or less often."""
+    def with_counts(self, counts: np.ndarray) -> "Cells":
+        """Return the same points with other counts."""
         cells = object.__new__(Cells)
         cells.__dict__.update(self.__dict__)
         cells.counts = counts
         return cells
 
-    def log_densities(self, groups: Groups) -> np.ndarray:
-        """(M, k) log of share times density: a quadratic form, so one product with the table of terms."""
-        precision = np.linalg.inv(groups.covariance)
-        linear = np.einsum("kij,kj->ki", precision, groups.mean)
-        constant = np.log(groups.share) - 0.5 * np.einsum("ki,ki->k", linear, groups.mean)
-        constant -= 0.5 * np.linalg.slogdet(2 * np.pi * groups.covariance)[1]
+    def log_densities(self, mixture: Mixture) -> np.ndarray:
+        """Return (M, k) log(share x density).
+
+        The exponent is a quadratic form, so this is one product with the table of monomials.
+        """
+        precision = np.linalg.inv(mixture.covariance)
+        linear = np.einsum("kij,kj->ki", precision, mixture.mean)
+        constant = np.log(mixture.share) - 0.5 * np.einsum("ki,ki->k", linear, mixture.mean)
+        constant -= 0.5 * np.linalg.slogdet(2 * np.pi * mixture.covariance)[1]
         square = -np.where(self._first == self._second, 0.5, 1.0) * precision[:, self._first, self._second]
         return self._terms @ np.concatenate([constant[:, None], linear, square], 1).T
 
-    def groups_of(self, memberships: np.ndarray) -> Groups:
-        """The groups that (M, k) memberships make."""
+    def mixture_of(self, memberships: np.ndarray) -> Mixture:
+        """Return the mixture that maximises the likelihood for (M, k) memberships."""
         size = self.points.shape[1]
         sums = (memberships * self.counts[:, None]).T @ self._terms
-        total = sums[:, 0] + 1e-9  # a group that has lost all its rows keeps no weight, and harms nobody
+        total = sums[:, 0] + 1e-9  # a group that has lost all its rows must not divide by zero
         mean = sums[:, 1 : size + 1] / total[:, None]
         square = np.empty((len(total), size, size))
         square[:, self._first, self._second] = square[:, self._second, self._first] = (
@@ -70,53 +79,52 @@ class Cells:
         )
         spread = square - mean[:, :, None] * mean[:, None, :] + LEAST_VARIANCE * np.eye(size)
         order = mean[:, 0].argsort(kind="stable")
-        return Groups((total / total.sum())[order], mean[order], spread[order])
+        return Mixture((total / total.sum())[order], mean[order], spread[order])
 
 
-def fitted(cells: Cells, num_groups: int) -> Groups:
-    """The best of a few fits, from starts that are the same each time."""
-    begun = [refined(cells, start, FIRST_STEPS) for start in _starts(cells, num_groups)]
-    return refined(cells, max(begun, key=lambda groups: log_likelihood(cells, groups)))
+def fit(cells: Cells, num_groups: int) -> Mixture:
+    """Fit a mixture from several deterministic starts and return the likeliest."""
+    begun = [refine(cells, start, FIRST_STEPS) for start in _starts(cells, num_groups)]
+    return refine(cells, max(begun, key=lambda mixture: _log_likelihood(cells, mixture)))
 
 
-def refined(cells: Cells, groups: Groups, max_steps: int = MAX_STEPS) -> Groups:
-    """Expectation and maximisation until it no longer helps."""
+def refine(cells: Cells, mixture: Mixture, max_steps: int = MAX_STEPS) -> Mixture:
+    """Alternate expectation and maximisation until the likelihood no longer rises."""
     last = -np.inf
     for _ in range(max_steps):
-        member, density = memberships(cells, groups)
-        groups = cells.groups_of(member)
+        member, density = memberships(cells, mixture)
+        mixture = cells.mixture_of(member)
         now = cells.counts @ density / cells.counts.sum()
         if now - last < TOLERANCE:
             break
         last = now
-    return groups
+    return mixture
 
 
-def memberships(cells: Cells, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
-    """(M, k) probabilities of the groups at each point, and (M,) log densities of the mixture."""
-    values = cells.log_densities(groups)
+def memberships(cells: Cells, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]:
+    """Return (M, k) probabilities of the groups at each point, and (M,) log densities."""
+    values = cells.log_densities(mixture)
     top = values.max(1, keepdims=True)
     weight = np.exp(values - top)
     total = weight.sum(1, keepdims=True)
     return weight / total, (top + np.log(total))[:, 0]
 
 
-def log_likelihood(cells: Cells, groups: Groups) -> float:
-    """Of all rows."""
-    return float(cells.counts @ memberships(cells, groups)[1])
-
-
-def completed_likelihood(cells: Cells, groups: Groups) -> float:
-    """ICL: high is better."""
-    member, density = memberships(cells, groups)
-    num_groups, size = groups.mean.shape
+def completed_likelihood(cells: Cells, mixture: Mixture) -> float:
+    """Return the ICL of a mixture; higher is better."""
+    member, density = memberships(cells, mixture)
+    num_groups, size = mixture.mean.shape
     num_free = num_groups - 1 + num_groups * (size + size * (size + 1) // 2)
-    certain = (member * np.log(np.maximum(member, 1e-300))).sum(1)
-    return float(cells.counts @ (density + certain) - 0.5 * num_free * np.log(cells.counts.sum()))
+    entropy = -(member * np.log(np.maximum(member, 1e-300))).sum(1)
+    return float(cells.counts @ (density - entropy) - 0.5 * num_free * np.log(cells.counts.sum()))
 
 
-def _starts(cells: Cells, num_groups: int) -> Iterator[Groups]:
-    """Centres of equal counts along each axis, then some that lie far apart; drawn with a fixed seed."""
+def _log_likelihood(cells: Cells, mixture: Mixture) -> float:
+    return float(cells.counts @ memberships(cells, mixture)[1])
+
+
+def _starts(cells: Cells, num_groups: int) -> Iterator[Mixture]:
+    """Yield starts: centres of equal counts along each axis, then scattered ones, with a fixed seed."""
     rng, size = np.random.default_rng(num_groups), cells.points.shape[1]
     for number in range(NUM_STARTS):
         rows = _spaced(cells, number, num_groups) if number < size else _scattered(cells, num_groups, rng)
@@ -124,13 +132,14 @@ def _starts(cells: Cells, num_groups: int) -> Iterator[Groups]:
 
 
 def _spaced(cells: Cells, axis: int, count: int) -> np.ndarray:
+    """Return (count,) points at equal steps of the cumulative counts along an axis."""
     order = cells.points[:, axis].argsort(kind="stable")
     reached = np.cumsum(cells.counts[order]) / cells.counts.sum()
     return order[np.minimum(np.searchsorted(reached, (np.arange(count) + 0.5) / count), len(order) - 1)]
 
 
 def _scattered(cells: Cells, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Points drawn one after the other by their squared distance to the nearest of those before (k-means++)."""
+    """Draw (count,) points by their squared distance to the nearest point drawn before (k-means++)."""
     rows = [rng.choice(len(cells.points), p=cells.counts / cells.counts.sum())]
     while len(rows) < count:
         away = ((cells.points[:, None] - cells.points[rows]) ** 2).sum(2).min(1) * cells.counts
@@ -138,10 +147,10 @@ def _scattered(cells: Cells, count: int, rng: np.random.Generator) -> np.ndarray
     return np.array(rows)
 
 
-def _around(cells: Cells, centres: np.ndarray) -> Groups:
-    """Groups of the points that are nearest to each centre, after a few rounds of k-means."""
+def _around(cells: Cells, centres: np.ndarray) -> Mixture:
+    """Return the groups of points nearest to each centre, after a few rounds of k-means."""
     for _ in range(5):
         nearest = ((cells.points[:, None] - centres) ** 2).sum(2).argmin(1)
-        groups = cells.groups_of(np.eye(len(centres))[nearest])
-        centres = groups.mean
-    return groups
+        mixture = cells.mixture_of(np.eye(len(centres))[nearest])
+        centres = mixture.mean
+    return mixture

@@ -9,7 +9,7 @@ from surelabel.verdicts import advice
 from surelabel.verdicts.budget import handy_budget
 from surelabel.verdicts.classes import Rate
 from surelabel.verdicts.corrections import MOST_NAMED, listed, losing_counts
-from surelabel.verdicts.curve import MIN_ROWS
+from surelabel.verdicts.calibration import MIN_ROWS
 from surelabel.verdicts.evidence import HELD_OUT, TRAINED
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _unclear(audit: "Audit") -> Iterator[str]:
             continue
         if len(rows) < MIN_ROWS:
             yield f"Only {len(rows)} {text}: too few to calibrate, so P(wrong) is 1 - quality."
-        elif not audit.calibration.is_separated_at(rows[0]):
+        elif not audit.calibration.is_separated_for(verdict):
             yield (
                 f"The {text} do not fall into right and wrong ones, so P(wrong) is near 1 - quality: a rank, not a probability."
             )
