@@ -88,9 +88,9 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, numbers = np.unique(y, return_inverse=True)
         data = {"x": X, "y": numbers, "class_names": _names(self.classes_)}
         with self._folder() as folder, self._progress() as progress, _as_value_errors():
-            settings = self._settings()
-            _refuse_test_rows(api.make_config(data, settings))
-            run = api.fit(data, folder, settings=settings, progress=progress)
+            config = api.make_config(data, self._settings())
+            _refuse_test_rows(config)
+            run = api.fit_config(config, data, folder, progress)
             self.model_, self.audit_ = api.load(run, device=self._device(), trust=True), api.audit(run)
             self._keep_verdict(run.samples())
         return self
