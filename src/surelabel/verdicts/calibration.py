@@ -263,8 +263,9 @@ def _average(grid: Grid, mixtures: list[Mixture]) -> Curve:
     return Curve(
         grid.centres[known],
         fit_falling(middle[known], counts[known]).clip(edge, 1 - edge),
-        np.array(fewer)[:, known],
-        np.array(more)[:, known],
+        # In the memory layout in which they are read again, so that sums agree to the last bit.
+        np.ascontiguousarray(np.array(fewer)[:, known]),
+        np.ascontiguousarray(np.array(more)[:, known]),
         is_separated=2 * sum(p_wrong is not None for p_wrong in chosen) > len(chosen),
     )
 
