@@ -30,7 +30,7 @@ CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate"
 
 
 def make_config(data: Any, settings: Mapping[str, Any] | None = None) -> RunConfig:
-    """Make a configuration from data and dotted settings such as {"train.epochs": 100, "method": "car"}.
+    """Make a configuration from data and settings such as {"train.epochs": 100, "method": "car"}.
 
     `data` is a name, a path, a whole configuration, or an object, which a word such as <arrays>
     describes. A RunConfig without settings is returned as it is: it was validated when it was made.
@@ -98,7 +98,7 @@ def fit_config(
     progress: Progress | None = None,
     interrupt: Callable[[], bool] | None = None,
 ) -> RunDir:
-    """Train as `fit` does; `data` is the object that the configuration describes, if it describes one."""
+    """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
     run_dir = RunDir(out)
     if not is_further_process() and not run_dir.is_free:
         hint = (
@@ -113,7 +113,10 @@ def fit_config(
 def write_noise(
     data: str | Path | RunConfig | Mapping[str, Any], out: str | Path, *, settings: Mapping[str, Any] | None = None
 ) -> tuple[noise.Manifest, tuple[Path, Path]]:
-    """Write the labels that `fit` would train on to `out`, an .npy or .csv, and their manifest to its .json."""
+    """Write the labels that `fit` would train on to `out`, and their manifest beside it.
+
+    `out` ends in .npy or .csv; the manifest has the same name and ends in .json.
+    """
     config, file = make_config(data, settings), noise.writable(out)
     for written in (file, noise.beside(file)):
         refuse_overwriting(written, configured_files(config), "--out")
@@ -154,7 +157,7 @@ def resume(
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
-    """Refuse foreign methods: a run directory from anywhere must not decide which code is imported."""
+    """Refuse foreign methods: a run directory must not decide which code is imported."""
     name = run_dir.config().method.name
     if "." in name and not trust:
         raise RunError(f"{run_dir.path}: its method {name} is not part of surelabel; trust=True (--trust) imports it")

@@ -1,4 +1,4 @@
-"""Find the data of a run from the current folder: a run stores paths relative to the folder it began in."""
+"""Find the data of a run from the current folder; its paths are relative to where it began."""
 
 from pathlib import Path
 

@@ -1,18 +1,18 @@
 """The run directory: the only interface between training and everything after it.
 
     config.json          the whole configuration
-    data.json            schema version, class names, input shape, sizes, a hash of the training data
+    data.json            schema version, class names, input shape, sizes, hash of the training data
     noise.json           manifest of injected noise, if any
     env.json             versions, machine, device, processes
     features.safetensors the frozen backbone, if the run trains on its features
-    labels.parquet       id, given, clean (null if unknown), split; one row per training and held-out sample
+    labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
     state.pt             resume state (loads with weights_only)
 
 and, when training has ended:
 
     calibration.parquet  the curves of P(wrong) that intervals are computed from
-    samples.parquet      the verdict on every row of labels.parquet, with P(wrong) when training ended
+    samples.parquet      the verdict on every row, with P(wrong) as it was when training ended
     model.safetensors    the weights
     done                 a summary; its presence says that the run is finished
 
@@ -104,7 +104,7 @@ class RunDir:
         return (self.path / "done").is_file()
 
     def own_files(self) -> list[Path]:
-        """List the files that later commands read: those of training, and the decisions of people."""
+        """List the files that later commands read, including the decisions of people."""
         return [self.path / name for name in (*RUN_FILES, decisions.FILE_NAME, "wandb.json")]
 
     @contextlib.contextmanager
@@ -128,7 +128,7 @@ class RunDir:
         files.replace_text(self.path / name, text)
 
     def write_config(self, config: RunConfig) -> None:
-        """Write config.json; `config()` then returns the same object without validating it again."""
+        """Write config.json; `config()` then returns this object without validating it again."""
         content = config.model_dump(mode="json")
         self.write_json("config.json", content)
         self._config = content, config

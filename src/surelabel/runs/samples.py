@@ -22,7 +22,7 @@ NUM_KEPT = 16
 
 @dataclass(frozen=True)
 class TopK:
-    """The k most probable classes of N rows over K classes; the other classes share the rest equally."""
+    """The k most probable of K classes for N rows; the other classes share the rest equally."""
 
     classes: np.ndarray
     """(N, k) int32, rising in each row."""
@@ -32,7 +32,7 @@ class TopK:
 
     @classmethod
     def from_dense(cls, rows: np.ndarray, given: np.ndarray) -> "TopK":
-        """Keep the given class (N,) and the largest others of (N, K) `rows`; all of them if K is small."""
+        """Keep the (N,) given class and the largest others of (N, K) `rows`; all if K is small."""
         num_rows, num_classes = rows.shape
         if num_classes <= DENSE_UP_TO:
             every = np.broadcast_to(np.arange(num_classes, dtype=np.int32), rows.shape)

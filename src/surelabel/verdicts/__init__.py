@@ -1,8 +1,8 @@
 """Verdicts on labels: P(wrong) for every label of a finished run, and what follows from it.
 
-Evidence about each row is collected in `evidence`. `calibration` turns it into P(wrong), with the
-groups that `mixture` fits. `audit` ranks the rows; `classes`, `budget`, `corrections` and `measures`
-hold its sums. Sentences for people are made in `summary` and `advice`.
+`evidence` collects the evidence about each row. `calibration` turns it into P(wrong), with the
+groups that `mixture` fits. `audit` ranks the rows; `classes`, `budget`, `corrections` and
+`measures` are its computations. `summary` and `advice` write the sentences for people.
 """
 
 from surelabel.verdicts.audit import COLUMNS, CONFIDENCE, SUSPICIOUS_FROM, TOO_WIDE, Audit, audit

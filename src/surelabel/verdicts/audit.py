@@ -45,7 +45,7 @@ TOO_WIDE = 0.4
 
 
 class Audit(Table):
-    """Every label with its P(wrong), most suspicious first, and estimates for all rows and each class."""
+    """Every label with its P(wrong), most suspicious first, and estimates for each class."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Audit(Table):
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether training separated right from wrong labels; otherwise P(wrong) is near 1 - quality."""
+        """Whether right and wrong labels separated; if not, P(wrong) is near 1 - quality."""
         return self.calibration.is_separated
 
     @property
@@ -163,7 +163,7 @@ class Audit(Table):
     def corrected(
         self, min_probability: float | None = None, class_cap: float | None = None, accept: str = corrections.SAFE
     ) -> np.ndarray:
-        """Return (N,) class names in the order of the data, with suggestions accepted as `export` does.
+        """Return (N,) class names in the order of the data, corrected as `export` does.
 
         accept="safe" takes suggestions that are more likely right than wrong, and none if the rate
         of wrong labels is unknown; accept="all" takes every one whose P(wrong) is at least
@@ -178,7 +178,7 @@ class Audit(Table):
 
     @cached_property
     def losing(self) -> dict[str, tuple[int, int]]:
-        """Classes that would lose most labels if all suggestions were accepted: (lost, size) by name."""
+        """Classes that would lose most labels if all suggestions were accepted, as (lost, size)."""
         everything = corrections.accept(self, Rules(corrections.ALL, self.min_probability)).rows
         return corrections.losing_classes(self.columns["given"], everything, self.class_names)
 
@@ -188,7 +188,7 @@ class Audit(Table):
         return list(summary.warnings(self))
 
     def measures(self) -> dict[str, float]:
-        """Return how well wrong labels are ranked, counted and corrected, if clean labels are known."""
+        """Return how well wrong labels are ranked, counted and corrected, if the truth is known."""
         if "clean" not in self.columns or not len(self):
             return {}
         found = measures.against_clean(self.columns)
@@ -238,7 +238,7 @@ def audit(
 
 
 def _sum_alternatives(found: evidence.Evidence, p_wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (K, K) expected counts by true and given class, and (N,) P(the suggestion is right)."""
+    """Return (K, K) expected counts by true and given class, and (N,) P(suggestion is right)."""
     given, suggested = found.columns["given"], found.columns["suggested"]
     joint = np.zeros((len(found.class_names), len(found.class_names)))
     p_suggested = np.empty(len(given))

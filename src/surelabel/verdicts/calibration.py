@@ -27,7 +27,7 @@ MIN_ROWS = 50
 """With fewer rows no groups are fitted, and P(wrong) is 1 - quality."""
 MAX_GROUPS = 4
 LEAST_QUALITY = 1e-3
-"""Quality is clipped to [this, 1 - this]: how far a score is saturated says nothing about the label."""
+"""Quality is clipped to [this, 1 - this]: how saturated a score is says nothing about a label."""
 NUM_QUALITY_BINS, NUM_EPOCH_BINS = 120, 40
 EARLY_EPOCHS = 3.0
 """Epochs are compared by log(epoch + this), because the order of the first few says little."""
@@ -54,14 +54,14 @@ class Curve:
     upper: np.ndarray
     """(R, B) resampled curves that count more groups as wrong."""
     is_separated: bool
-    """Whether right and wrong labels form separate groups; otherwise P(wrong) is near 1 - quality."""
+    """Whether right and wrong labels form separate groups; if not, P(wrong) is near 1 - quality."""
 
     def at(self, quality: np.ndarray) -> np.ndarray:
         """Return (N,) P(wrong) at these qualities."""
         return np.interp(log_odds(quality), self.knots, self.p_wrong)
 
     def counts(self, quality: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (R,) numbers of wrong labels at these qualities, by the lower and the upper curves."""
+        """Return (R,) numbers of wrong labels among these rows, by the lower and upper curves."""
         place = np.interp(log_odds(quality), self.knots, np.arange(len(self.knots)))
         left = place.astype(int)
         right, size = np.minimum(left + 1, len(self.knots) - 1), len(self.knots)
@@ -271,7 +271,7 @@ def _average(grid: Grid, mixtures: list[Mixture]) -> Curve:
 
 
 def _log_epochs(first_learned: np.ndarray) -> np.ndarray:
-    """Return when rows were learned, on a scale where groups are round; never is after the last epoch.
+    """Return when rows were learned, on a scale where groups are round; never is the latest.
 
     Rows of one epoch are spread evenly over it, the same way each time, by multiples of the golden
     section.

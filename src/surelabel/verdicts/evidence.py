@@ -32,9 +32,9 @@ class Evidence:
     """What the network predicted."""
 
     def alternatives(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Yield slices of rows with (n, K): the probability of each class if the given label is wrong.
+        """Yield slices of rows with (n, K): P(class) if the given label is wrong.
 
-        It is that of the suggestion, of targets and of predictions, without the given class.
+        It combines suggestion, targets and predictions, without the given class.
         """
         size = max(1, CHUNK_VALUES // len(self.class_names))
         for start in range(0, len(self.target), size):

@@ -1,4 +1,4 @@
-"""Gaussian mixtures over counted points: fit one, choose its number of groups, measure how far apart they are.
+"""Gaussian mixtures over counted points, with a criterion for the number of groups.
 
 The number of groups is chosen by ICL, the integrated completed likelihood (Biernacki, Celeux and
 Govaert, 2000): BIC plus the entropy of the memberships. A group is therefore split only where its
@@ -124,7 +124,7 @@ def _log_likelihood(cells: Cells, mixture: Mixture) -> float:
 
 
 def _starts(cells: Cells, num_groups: int) -> Iterator[Mixture]:
-    """Yield starts: centres of equal counts along each axis, then scattered ones, with a fixed seed."""
+    """Yield starts with centres of equal counts along each axis, then with scattered ones."""
     rng, size = np.random.default_rng(num_groups), cells.points.shape[1]
     for number in range(NUM_STARTS):
         rows = _spaced(cells, number, num_groups) if number < size else _scattered(cells, num_groups, rng)
@@ -139,7 +139,7 @@ def _spaced(cells: Cells, axis: int, count: int) -> np.ndarray:
 
 
 def _scattered(cells: Cells, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw (count,) points by their squared distance to the nearest point drawn before (k-means++)."""
+    """Draw (count,) points by their squared distance to those drawn before (k-means++)."""
     rows = [rng.choice(len(cells.points), p=cells.counts / cells.counts.sum())]
     while len(rows) < count:
         away = ((cells.points[:, None] - cells.points[rows]) ** 2).sum(2).min(1) * cells.counts
