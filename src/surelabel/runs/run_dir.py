@@ -248,6 +248,7 @@ def read_tensors(file: Path) -> dict[str, Any]:
     from safetensors.torch import load_file
 
     try:
-        return load_file(file)
+        tensors: dict[str, Any] = load_file(file)
+        return tensors
     except (OSError, SafetensorError) as error:
         raise RunError(f"{file}: not readable: {' '.join(str(error).split())}") from None

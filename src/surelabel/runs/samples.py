@@ -69,7 +69,8 @@ class TopK:
 
     def argmax(self) -> np.ndarray:
         """Return the (N,) most probable classes."""
-        return self.classes[np.arange(len(self)), self.values.argmax(1)]
+        best: np.ndarray = self.classes[np.arange(len(self)), self.values.argmax(1)]
+        return best
 
     def dense(self, rows: slice = slice(None)) -> np.ndarray:
         """Return (n, K) float32 rows; ask for a slice where N x K would not fit into memory."""

@@ -28,7 +28,7 @@ def train(
     progress: Progress,
     interrupt: Callable[[], bool] | None,
 ) -> RunDir:
-    """Train on the result of `build.corpus`, from the start or from the state saved in `run_dir`."""
+    """Train on the result of `build.corpus`, from the start or from the state in `run_dir`."""
     raw, manifest = data
     distributed.check_device(config.train)
     extractor = cached_features.extractor(config, raw, run_dir, progress.warn)

@@ -58,7 +58,8 @@ class Curve:
 
     def at(self, quality: np.ndarray) -> np.ndarray:
         """Return (N,) P(wrong) at these qualities."""
-        return np.interp(log_odds(quality), self.knots, self.p_wrong)
+        values: np.ndarray = np.interp(log_odds(quality), self.knots, self.p_wrong)
+        return values
 
     def counts(self, quality: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (R,) numbers of wrong labels among these rows, by the lower and upper curves."""
@@ -211,13 +212,16 @@ class Grid:
         if values is None:
             return otherwise
         total = np.bincount(self.bin_of_cell, self.cells.counts * values, len(self.centres))
-        return total / np.maximum(self.rows_per_bin, 1)
+        means: np.ndarray = total / np.maximum(self.rows_per_bin, 1)
+        return means
 
 
 def log_odds(quality: np.ndarray) -> np.ndarray:
     """Return quality on a scale where groups are round; an unknown quality is in the middle."""
-    inside = np.nan_to_num(np.asarray(quality, dtype=np.float64), nan=0.5).clip(LEAST_QUALITY, 1 - LEAST_QUALITY)
-    return np.log(inside / (1 - inside))
+    known = np.nan_to_num(np.asarray(quality, dtype=np.float64), nan=0.5)
+    inside = known.clip(LEAST_QUALITY, 1 - LEAST_QUALITY)
+    score: np.ndarray = np.log(inside / (1 - inside))
+    return score
 
 
 def fit_curve(quality: np.ndarray, first_learned: np.ndarray | None = None, seed: int = 0) -> Curve:
@@ -278,7 +282,9 @@ def _log_epochs(first_learned: np.ndarray) -> np.ndarray:
     """
     epoch = np.asarray(first_learned, dtype=np.float64)
     epoch = np.where(epoch <= 0, epoch.max() + 1, epoch)
-    return np.log(epoch + EARLY_EPOCHS + np.modf(np.arange(len(epoch)) * GOLDEN_SECTION)[0] - 0.5)
+    spread = np.modf(np.arange(len(epoch)) * GOLDEN_SECTION)[0] - 0.5
+    when: np.ndarray = np.log(epoch + EARLY_EPOCHS + spread)
+    return when
 
 
 def _count(score: np.ndarray, epoch: np.ndarray | None) -> Grid:

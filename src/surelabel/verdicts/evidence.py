@@ -47,7 +47,7 @@ class Evidence:
         names = ("given", "suggested", "suggested_probability")
         given, suggested, probability = (self.columns[name][rows] for name in names)
         every = np.arange(len(soft))
-        others = np.nan_to_num(soft, copy=False).clip(0, out=soft)
+        others: np.ndarray = np.nan_to_num(soft, copy=False).clip(0, out=soft)
         differs = suggested != given
         others[every[differs], suggested[differs]] += probability[differs]
         others[every, given] = 0

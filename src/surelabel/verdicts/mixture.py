@@ -35,7 +35,8 @@ class Mixture(NamedTuple):
         """Return (k,) Ashman's D of every group and the last, on the first axes or on all."""
         away = (self.mean - self.mean[-1])[:, :num_axes]
         spread = (self.covariance + self.covariance[-1])[:, :num_axes, :num_axes] / 2
-        return np.sqrt(np.einsum("ki,kij,kj->k", away, np.linalg.inv(spread), away))
+        distance: np.ndarray = np.sqrt(np.einsum("ki,kij,kj->k", away, np.linalg.inv(spread), away))
+        return distance
 
 
 class Cells:
@@ -65,7 +66,8 @@ class Cells:
         constant = np.log(mixture.share) - 0.5 * np.einsum("ki,ki->k", linear, mixture.mean)
         constant -= 0.5 * np.linalg.slogdet(2 * np.pi * mixture.covariance)[1]
         square = -np.where(self._first == self._second, 0.5, 1.0) * precision[:, self._first, self._second]
-        return self._terms @ np.concatenate([constant[:, None], linear, square], 1).T
+        values: np.ndarray = self._terms @ np.concatenate([constant[:, None], linear, square], 1).T
+        return values
 
     def mixture_of(self, memberships: np.ndarray) -> Mixture:
         """Return the mixture that maximises the likelihood for (M, k) memberships."""
