@@ -17,7 +17,7 @@ NOISY = {"noise": {"kind": "symmetric", "rate": 0.4}, "train.threads": 1}
 
 @pytest.fixture(scope="module")
 def demos(tmp_path_factory, done):
-    """Return the demo's JSON for three seeds: the first as shipped, the others with half the epochs.
+    """Return the demo's JSON for three seeds: one as shipped, two with half the epochs.
 
     Both methods reach their final figures in half the epochs, so the same limits hold.
     """

@@ -1,4 +1,4 @@
-"""The run directory: whole files, one holder, and one-line errors."""
+"""The run directory: whole files, one process at a time, and one-line errors."""
 
 import json
 import subprocess

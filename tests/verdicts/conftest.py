@@ -12,7 +12,7 @@ NAMES = ("cat", "dog", "fox", "owl")
 
 
 def evidence(num_rows: int, rate: float, seed: int = 0) -> dict[str, np.ndarray]:
-    """Return quality and first epoch as after training: right labels early and high, wrong ones late and low."""
+    """Return quality and first epoch: right labels early and high, wrong ones late and low."""
     rng = np.random.default_rng(seed)
     is_wrong = np.arange(num_rows) < round(rate * num_rows)
     score = np.where(is_wrong, rng.normal(-3, 1.2, num_rows), rng.normal(3, 1.2, num_rows))
@@ -31,7 +31,7 @@ def write_run(
     held_out: int = 0,
     schema: int = SCHEMA_VERSION,
 ) -> RunDir:
-    """Write a finished run whose wrong labels are the next class; its last `held_out` rows are held out."""
+    """Write a finished run whose wrong labels are the next class; the last rows are held out."""
     made = evidence(num_rows, rate, seed)
     rng = np.random.default_rng(seed + 1)
     order = rng.permutation(num_rows)

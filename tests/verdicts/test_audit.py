@@ -1,4 +1,4 @@
-"""`surelabel.audit(run)`: the table, the figures, the sentences."""
+"""`surelabel.audit(run)`: its table, figures and sentences."""
 
 import json
 
@@ -187,7 +187,7 @@ def test_a_class_that_would_be_lost_is_named(tmp_path, run_of):
 
 
 def unfitted(given, suggested, quality, names) -> Audit:
-    """An audit of rows without a run: P(wrong) is 1 - quality."""
+    """Return an audit of rows without a run: P(wrong) is 1 - quality."""
     columns = {"id": np.arange(len(given)).astype(str), "given": given, "suggested": suggested, "prediction": given}
     return Audit({**columns, "quality": quality, "verdict": np.full(len(given), "training")}, names)
 
