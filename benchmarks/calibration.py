@@ -3,7 +3,7 @@
     python benchmarks/calibration.py --folder runs/calibration                 # digits, symmetric 20, 40 and 60 %: train what is missing
     python benchmarks/calibration.py --runs runs/leaderboard/*                 # any finished runs whose truth is known, by method
 
-The limits of the fit (src/surelabel/verdicts/curve.py) were set on runs with seeds 0 to 2; SEEDS here are others.
+The limits of the fit (src/surelabel/verdicts/calibration.py) were set on runs with seeds 0 to 2; SEEDS here are others.
 Promised for each run: estimated rate within 5 points of the true one; calibration error of P(wrong) over 10 bins of equal counts at
 most 0.05; expected number of wrong labels among the first 200, 400 and 600 within 10 % of the real one.
 """

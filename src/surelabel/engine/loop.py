@@ -63,8 +63,10 @@ class Setup:
 
     config: RunConfig
     corpus: Corpus
+    method: Method
+    """The method to train."""
     make_method: Callable[[int], Method]
-    """The method, with networks drawn from a seed."""
+    """The method, with networks drawn from a seed, for stages that reset them."""
     loader: Loader
     """Batches of the training rows."""
     run_dir: RunDir
@@ -80,7 +82,7 @@ class Engine:
     def __init__(self, setup: Setup) -> None:
         self.setup, self.config, self.loader = setup, setup.config, setup.loader
         self.fabric, self.device = setup.fabric, setup.fabric.device
-        self.method = setup.make_method(self.config.train.seed)
+        self.method = setup.method
         self.averages = [module for module in self.method.modules() if isinstance(module, EMA)]
         self._fix_trusted()
         distributed.wrap(self.fabric, self.method, self.config.train.replicate_below)

@@ -13,10 +13,11 @@ from surelabel.data.loader import Loader
 from surelabel.engine import distributed
 from surelabel.engine.evaluate import predictions
 from surelabel.engine.loop import Engine
+from surelabel.runs.samples import SOFT_COLUMNS, TopK
 
 
-def finish(engine: Engine) -> None:
-    """Write samples.parquet, the weights and `done`; every rank calls, the first one writes."""
+def collect_columns(engine: Engine) -> dict[str, Any]:
+    """Return the verdict on training rows, then held-out rows; every rank takes part."""
     engine.method.eval()
     columns = _verdict(engine)
     if engine.setup.corpus.validation is not None:
@@ -25,17 +26,8 @@ def finish(engine: Engine) -> None:
             name: np.concatenate([values, held_out.get(name, _unknown(values, held_out))])
             for name, values in columns.items()
         }
-    weights = weights_of(engine)
-    if not distributed.is_first():
-        return
-    run_dir = engine.setup.run_dir
-    run_dir.write_table("samples.parquet", columns)
-    from safetensors.torch import save_file
-
-    run_dir.write("model.safetensors", lambda path: save_file(weights, path))
-    run_dir.rewrite_metrics(engine.history)
-    run_dir.write_json("done", _summary(engine))
-    run_dir.state_file.unlink(missing_ok=True)
+    soft = {name: TopK.from_dense(columns[name], columns["given"]) for name in SOFT_COLUMNS}
+    return {**columns, **soft}
 
 
 def weights_of(engine: Engine) -> dict[str, Tensor]:
@@ -145,7 +137,7 @@ def _unknown(values: np.ndarray, held_out: dict[str, Any]) -> np.ndarray:
     return np.full((len(held_out["id"]), *values.shape[1:]), np.nan, dtype=np.float32)
 
 
-def _summary(engine: Engine) -> dict[str, Any]:
+def summarise(engine: Engine) -> dict[str, Any]:
     """The last epoch's figures, and the best test accuracy, which only an oracle could have stopped at."""
     last = engine.history[-1]
     summary: dict[str, Any] = {"epochs": last["epoch"], "last": last}
