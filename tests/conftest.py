@@ -39,7 +39,7 @@ def done(call):
 
 TINY = {
     "model": {"name": "mlp", "options": {"widths": [16], "norm": "none"}},
-    "train": {"epochs": 4, "batch_size": 16, "threads": 1, "device": "cpu"},
+    "train": {"epochs": 4, "batch_size": 16, "threads": 1, "device": "cpu", "second_opinion": False},
     "optimiser": {"rate": 0.05},
 }
 """Settings under which every method trains in a fraction of a second."""

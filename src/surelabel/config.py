@@ -288,6 +288,8 @@ class TrainConfig(Part):
     """CPU threads per process; None leaves the choice to PyTorch."""
     warm_start: str | None = None
     """A finished run whose weights the networks start from; None draws random weights."""
+    second_opinion: bool = True
+    """Judge labels also by simple models that have not seen the label they judge."""
     evaluate_every: int = Field(1, ge=1)
     """Epochs between evaluations on the test sets; the last epoch is always evaluated."""
     gradient_share: bool = False

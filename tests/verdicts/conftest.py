@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from surelabel.runs.run_dir import CALIBRATION_FILE, SCHEMA_VERSION, RunDir
-from surelabel.verdicts.calibration import Calibration
+from surelabel.verdicts.calibration import CurveCalibration
 
 NAMES = ("cat", "dog", "fox", "owl")
 
@@ -67,7 +67,7 @@ def write_run(
         "probability": soft,
     }
     if schema > 1:
-        calibration = Calibration.fit(samples)
+        calibration = CurveCalibration.fit(samples)
         run.write_table(CALIBRATION_FILE, calibration.to_columns())
         samples["p_wrong"] = calibration.p_wrong
     run.write_samples(samples)

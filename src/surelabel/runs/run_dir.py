@@ -11,7 +11,8 @@
 
 and, when training has ended:
 
-    calibration.parquet  the curves of P(wrong) that intervals are computed from
+    calibration.parquet  the curves of P(wrong) by training alone
+    second_opinion.json  the models of the second opinion and how many errors they would find
     samples.parquet      the verdict on every row, with P(wrong) as it was when training ended
     model.safetensors    the weights
     done                 a summary; its presence says that the run is finished
@@ -37,9 +38,10 @@ SCHEMA_VERSION = 2
 READABLE_SCHEMAS = (1, 2)
 """Schema 1 (version 0.1.0) stores neither P(wrong) nor a calibration; `verdicts` fits them."""
 CALIBRATION_FILE = "calibration.parquet"
+OPINION_FILE = "second_opinion.json"
 START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet", "features.safetensors")
 """Files written before data.json, whose presence says that a run has begun."""
-END_FILES = (CALIBRATION_FILE, "samples.parquet", "model.safetensors", "done")
+END_FILES = (CALIBRATION_FILE, OPINION_FILE, "samples.parquet", "model.safetensors", "done")
 """Files written when training has ended, in this order."""
 RUN_FILES = (*START_FILES, "data.json", "metrics.jsonl", "state.pt", *END_FILES)
 """All files that training writes."""
@@ -215,6 +217,10 @@ class RunDir:
         """Return calibration.parquet of a finished run as an arrow table; schema 1 has none."""
         self.require_done()
         return self._read_table(CALIBRATION_FILE)
+
+    def second_opinion(self) -> dict[str, Any]:
+        """Return second_opinion.json; empty for runs without one."""
+        return self._read_json(OPINION_FILE) if (self.path / OPINION_FILE).is_file() else {}
 
     def require_done(self) -> None:
         """Raise an error that says how to finish the run if training has not ended."""

@@ -14,6 +14,8 @@ from surelabel.errors import RunError
 
 SOFT_COLUMNS = ("target", "probability")
 """Columns with a value for every class."""
+TRUE_CLASS = "true_class"
+"""The same by all evidence, in runs with a second opinion."""
 DENSE_UP_TO = 32
 """Rows over at most this many classes are stored whole."""
 NUM_KEPT = 16

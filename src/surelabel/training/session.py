@@ -15,10 +15,10 @@ from surelabel.engine.signals import stop_on_signals
 from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
-from surelabel.runs.run_dir import CALIBRATION_FILE, RunDir
-from surelabel.training import build, cached_features, warm_start
+from surelabel.runs.run_dir import CALIBRATION_FILE, OPINION_FILE, RunDir
+from surelabel.training import build, cached_features, second_opinion, warm_start
 from surelabel.training.startup import check_or_write
-from surelabel.verdicts.calibration import Calibration
+from surelabel.verdicts.calibration import CurveCalibration
 
 
 def train(
@@ -108,9 +108,12 @@ def _write_results(engine: Engine, run_dir: RunDir) -> None:
     columns, weights = collect_columns(engine), weights_of(engine)
     if not distributed.is_first():
         return
-    calibration = Calibration.fit(columns)
+    calibration = CurveCalibration.fit(columns)
     run_dir.write_table(CALIBRATION_FILE, calibration.to_columns())
-    run_dir.write_samples({**columns, "p_wrong": calibration.p_wrong})
+    found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns)
+    run_dir.write_json(OPINION_FILE, found.description if found else {})
+    judged = found.columns if found else {"p_wrong": calibration.p_wrong}
+    run_dir.write_samples({**columns, **judged})
     run_dir.write_tensors(run_dir.weights_file.name, weights)
     run_dir.rewrite_metrics(engine.history)
     run_dir.write_json("done", summarise(engine))

@@ -104,6 +104,9 @@ def causes(audit: "Audit") -> Iterator[str]:
         return
     if training is not None and training.cleaned_by is not None:
         yield _cleaned(training.cleaned_by, repeated)
+    elif audit.power is not None:
+        if share > FEW:
+            yield _memorised_but_judged(training, repeated)
     elif not audit.is_calibrated:
         yield _memorised_or_clean(training, repeated)
     elif share > FEW:
@@ -123,6 +126,14 @@ def _memorised(training: Training | None, repeated: float) -> str:
         f"The network has memorised the labels: it ends with {_percent(repeated)} of the given ones, wrong ones "
         "too. The ranking rests on how training began, and suggestions are of little use. "
         f"{_memorise_less(training)}"
+    )
+
+
+def _memorised_but_judged(training: Training | None, repeated: float) -> str:
+    return (
+        f"The network has memorised the labels: it ends with {_percent(repeated)} of the given ones, wrong ones too. "
+        "The verdict rests on the second opinion, which has not seen them; for a better network, train on corrected "
+        f"labels. {_memorise_less(training)}"
     )
 
 

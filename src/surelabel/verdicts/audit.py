@@ -11,7 +11,7 @@ from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import advice, classes, corrections, evidence, measures, summary
 from surelabel.verdicts import budget as budgets
 from surelabel.verdicts.budget import Expected
-from surelabel.verdicts.calibration import Calibration
+from surelabel.verdicts.calibration import Calibration, CurveCalibration, read_calibration
 from surelabel.verdicts.classes import Pair, Rate
 from surelabel.verdicts.corrections import Rules
 from surelabel.verdicts.table import Table
@@ -42,6 +42,8 @@ CONFIDENCE = 0.95
 """Level of intervals."""
 TOO_WIDE = 0.4
 """Width of the interval for the rate of wrong labels above which the rate is unknown."""
+WIDE = 0.2
+"""Width above which the rate is only roughly known."""
 
 
 class Audit(Table):
@@ -57,10 +59,11 @@ class Audit(Table):
         position: np.ndarray | None = None,
         p_suggested: np.ndarray | None = None,
         training: advice.Training | None = None,
+        power: float | None = None,
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
-        self.calibration = Calibration.unfitted(columns["quality"]) if calibration is None else calibration
+        self.calibration = CurveCalibration.unfitted(columns["quality"]) if calibration is None else calibration
         super().__init__(columns if "p_wrong" in columns else {**columns, "p_wrong": self.calibration.p_wrong})
         self.class_names, self.min_probability, self.confidence = class_names, min_probability, confidence
         self.joint_counts = np.diag(self._sizes()) if joint_counts is None else joint_counts
@@ -70,6 +73,9 @@ class Audit(Table):
         self._p_suggested = p_suggested
         self.training = training
         """How the run was trained; None if unknown."""
+        self.power = power
+        """The fraction of wrong labels, planted at random, that the second opinion finds; None
+        without one."""
 
     @cached_property
     def p_suggested(self) -> np.ndarray:
@@ -105,8 +111,17 @@ class Audit(Table):
         It must be calibrated, its interval must not be too wide, and the labels must not have been
         cleaned before and then memorised: only the run that cleaned them knows what is left.
         """
+        return self.is_calibrated and self._width <= TOO_WIDE and not advice.are_cleaned(self)
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the estimated rate is only roughly known."""
+        return self.can_tell and self._width > WIDE
+
+    @property
+    def _width(self) -> float:
         low, high = self.noise_rate.interval or (0.0, 1.0)
-        return self.is_calibrated and high - low <= TOO_WIDE and not advice.are_cleaned(self)
+        return high - low
 
     @cached_property
     def repeated(self) -> float:
@@ -221,7 +236,7 @@ def audit(
         raise ConfigError(f"confidence={confidence}: expected a number between 0 and 1")
     run = run if isinstance(run, RunDir) else RunDir.open(run)
     found = evidence.read(run)
-    calibration = Calibration.read(run, found.columns)
+    calibration = read_calibration(run, found.columns)
     joint, p_suggested = _sum_alternatives(found, calibration.p_wrong)
     order = _rank(found.columns, calibration)
     return Audit(
@@ -231,6 +246,7 @@ def audit(
         joint_counts=joint,
         position=order,
         training=advice.training_of(run),
+        power=run.second_opinion().get("power"),
         p_suggested=p_suggested[order],
         min_probability=min_probability,
         confidence=confidence,

@@ -11,6 +11,7 @@ Fitting happens once, when training ends. The run directory stores P(wrong) of e
 samples.parquet and the curves behind its intervals in calibration.parquet.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -39,6 +40,8 @@ DOUBT = 1.0, 0.5
 """By how much these two limits move, up and down, for the ends of intervals."""
 NUM_RESAMPLES = 40
 GOLDEN_SECTION = 0.6180339887498949
+LEAST_COUNT = 0.5
+"""A lower end of fewer wrong labels is none."""
 MISPLACED = 0.02
 """Fraction of labels in the wrong group, which resampling cannot detect: docs/decisions/0007."""
 
@@ -70,8 +73,74 @@ class Curve:
         return self.lower @ weight, self.upper @ weight
 
 
-class Calibration:
-    """P(wrong) of every row, and intervals for the number of wrong labels among any rows.
+class Calibration(ABC):
+    """P(wrong) of every row, and intervals for the number of wrong labels among any rows."""
+
+    p_wrong: np.ndarray
+    """(N,) the probability that each label is wrong."""
+
+    @property
+    @abstractmethod
+    def is_separated(self) -> bool:
+        """Whether right and wrong labels can be told apart at all."""
+
+    @abstractmethod
+    def is_separated_for(self, verdict: str) -> bool:
+        """Return whether they can among rows with this kind of verdict."""
+
+    @abstractmethod
+    def interval(self, rows: np.ndarray | slice, confidence: float) -> tuple[float, float]:
+        """Return the least and the largest plausible number of wrong labels among these rows."""
+
+    @abstractmethod
+    def reorder(self, order: np.ndarray) -> "Calibration":
+        """Return the same for rows in another order."""
+
+
+def read_calibration(run: RunDir, columns: Mapping[str, np.ndarray]) -> Calibration:
+    """Return the calibration of a finished run: by rows if it had a second opinion, else by curves."""
+    if "p_wrong_low" in columns:
+        return RowCalibration(columns["p_wrong"], columns["p_wrong_low"], columns["p_wrong_high"])
+    return CurveCalibration.read(run, columns)
+
+
+class RowCalibration(Calibration):
+    """Bounds for the P(wrong) of every single row, from `judgement`."""
+
+    is_separated = True
+
+    def __init__(self, p_wrong: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        self.p_wrong, self.low, self.high = p_wrong, low, high
+
+    def is_separated_for(self, verdict: str) -> bool:
+        """Return True: the second opinion judges all kinds of rows alike."""
+        return True
+
+    def interval(self, rows: np.ndarray | slice, confidence: float) -> tuple[float, float]:
+        """Add up the bounds of these rows, widened by chance.
+
+        Bounds are stored for 95 % and move with the quantile of the normal distribution. More rows
+        of a ranked table never hold fewer wrong labels, so the lower end never falls.
+        """
+        quantile = NormalDist().inv_cdf((1 + confidence) / 2)
+        scale = quantile / NormalDist().inv_cdf(0.975)
+        p_wrong, low, high = (values[rows] for values in (self.p_wrong, self.low, self.high))
+        low, high = p_wrong - scale * (p_wrong - low), p_wrong + scale * (high - p_wrong)
+        chance = quantile * np.sqrt(np.cumsum(p_wrong * (1 - p_wrong)))
+        if not len(p_wrong):
+            return 0.0, 0.0
+        fewest = float(np.max(np.cumsum(low.clip(0)) - chance))
+        most = float(high.clip(max=1).sum() + chance[-1])
+        num_open = float((self.high[rows] > 0).sum())
+        return max(0.0, fewest if fewest >= LEAST_COUNT else 0.0), min(num_open, most)
+
+    def reorder(self, order: np.ndarray) -> "RowCalibration":
+        """Return the same for rows in another order."""
+        return RowCalibration(self.p_wrong[order], self.low[order], self.high[order])
+
+
+class CurveCalibration(Calibration):
+    """P(wrong) as a function of label quality, for runs that know nothing but their training.
 
     Each kind of verdict has its own curve. Rows whose verdict has none, such as labels that a
     person confirmed, are certainly right.
@@ -96,12 +165,12 @@ class Calibration:
                 self.p_wrong[rows[kind]] = curve.at(quality[rows[kind]])
 
     @classmethod
-    def unfitted(cls, quality: np.ndarray) -> "Calibration":
+    def unfitted(cls, quality: np.ndarray) -> "CurveCalibration":
         """Return the calibration of rows without a run: P(wrong) is 1 - quality."""
         return cls(quality, np.full(len(quality), TRAINED), {TRAINED: unfitted_curve(highest=1.0)})
 
     @classmethod
-    def fit(cls, columns: Mapping[str, np.ndarray], seed: int = 0) -> "Calibration":
+    def fit(cls, columns: Mapping[str, np.ndarray], seed: int = 0) -> "CurveCalibration":
         """Fit a curve to each kind of row; `columns` are those of samples.parquet."""
         quality, verdict = columns["quality"], columns["verdict"]
         curves = {}
@@ -113,7 +182,7 @@ class Calibration:
         return cls(quality, verdict, curves)
 
     @classmethod
-    def read(cls, run: RunDir, columns: Mapping[str, np.ndarray]) -> "Calibration":
+    def read(cls, run: RunDir, columns: Mapping[str, np.ndarray]) -> "CurveCalibration":
         """Read the calibration of a finished run; a run of schema 1 has none, so it is fitted."""
         if "p_wrong" not in columns:
             return cls.fit(columns)
@@ -140,9 +209,9 @@ class Calibration:
             **{name: lists(name) for name in ("knots", "p_wrong", "lower", "upper")},
         }
 
-    def reorder(self, order: np.ndarray) -> "Calibration":
+    def reorder(self, order: np.ndarray) -> "CurveCalibration":
         """Return the same for rows in another order."""
-        return Calibration(self.quality[order], self.verdict[order], self.curves, self.p_wrong[order])
+        return CurveCalibration(self.quality[order], self.verdict[order], self.curves, self.p_wrong[order])
 
     @property
     def is_separated(self) -> bool:

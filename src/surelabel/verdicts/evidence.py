@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surelabel.runs.run_dir import RunDir
-from surelabel.runs.samples import SOFT_COLUMNS, TopK
+from surelabel.runs.samples import SOFT_COLUMNS, TRUE_CLASS, TopK
 
 CLASS_COLUMNS = ("given", "suggested", "target", "prediction", "clean")
 """Columns that hold class numbers."""
@@ -30,6 +30,8 @@ class Evidence:
     """What the loss aimed at when training ended."""
     probability: TopK
     """What the network predicted."""
+    true_class: TopK | None = None
+    """What the row is by all evidence; None if the run had no second opinion."""
 
     def alternatives(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield slices of rows with (n, K): P(class) if the given label is wrong.
@@ -43,13 +45,9 @@ class Evidence:
 
     def _alternatives_of(self, rows: slice) -> np.ndarray:
         # In place: with many classes this is by far the largest array in memory.
-        soft = self.target.dense(rows) + self.probability.dense(rows)
-        names = ("given", "suggested", "suggested_probability")
-        given, suggested, probability = (self.columns[name][rows] for name in names)
-        every = np.arange(len(soft))
-        others: np.ndarray = np.nan_to_num(soft, copy=False).clip(0, out=soft)
-        differs = suggested != given
-        others[every[differs], suggested[differs]] += probability[differs]
+        given = self.columns["given"][rows]
+        others = self._supported(rows) if self.true_class is None else self.true_class.dense(rows).copy()
+        every = np.arange(len(others))
         others[every, given] = 0
         tiny = np.finfo(others.dtype).tiny
         others[others.sum(1) < tiny] = 1  # nothing is known
@@ -57,15 +55,35 @@ class Evidence:
         others /= np.maximum(others.sum(1, keepdims=True), tiny)
         return others
 
+    def _supported(self, rows: slice) -> np.ndarray:
+        """Return (n, K): how far training supports each class."""
+        soft = self.target.dense(rows) + self.probability.dense(rows)
+        names = ("given", "suggested", "suggested_probability")
+        given, suggested, probability = (self.columns[name][rows] for name in names)
+        every, differs = np.arange(len(soft)), suggested != given
+        support: np.ndarray = np.nan_to_num(soft, copy=False).clip(0, out=soft)
+        support[every[differs], suggested[differs]] += probability[differs]
+        return support
+
 
 def read(run: RunDir) -> Evidence:
     """Read the evidence of a finished run."""
     samples, labels = run.samples(), run.labels()
     names = tuple(map(str, run.data()["class_names"]))
-    target, probability = (TopK.from_table(samples, name, len(names)) for name in SOFT_COLUMNS)
-    soft = {f"{name}{end}" for name in SOFT_COLUMNS for end in ("", "_classes")}
-    columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in soft}
-    columns["target"] = target.argmax()
+    stored = [name for name in (*SOFT_COLUMNS, TRUE_CLASS) if name != TRUE_CLASS or name in samples.column_names]
+    soft = {name: TopK.from_table(samples, name, len(names)) for name in stored}
+    lists = {f"{name}{end}" for name in soft for end in ("", "_classes")}
+    columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in lists}
+    columns["target"] = soft["target"].argmax()
+    if TRUE_CLASS in soft:
+        columns |= _suggestions(soft[TRUE_CLASS], columns["given"], columns["p_wrong"])
     if labels["clean"].null_count == 0:
         columns["clean"] = labels["clean"].to_numpy()
-    return Evidence(columns, names, target, probability)
+    return Evidence(columns, names, soft["target"], soft["probability"], soft.get(TRUE_CLASS))
+
+
+def _suggestions(true_class: TopK, given: np.ndarray, p_wrong: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the likeliest class of each row; for a label that looks wrong, the likeliest other one."""
+    values = np.where((true_class.classes == given[:, None]) & (p_wrong >= 0.5)[:, None], -1.0, true_class.values)
+    best, rows = values.argmax(1), np.arange(len(given))
+    return {"suggested": true_class.classes[rows, best], "suggested_probability": true_class.values[rows, best]}

@@ -10,7 +10,6 @@ Bounds say what the model cannot know. A row whose true class is unclear from it
 mislabelled or merely hard: its P(wrong) may be too high or too low by as much as it is unclear.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from surelabel.verdicts.noise_model import fit_noise_model, resample_rates
+from surelabel.verdicts.noise_model import NoiseModel, fit_noise_model, resample_rates
 
 Array = NDArray[Any]
 Labels = NDArray[np.integer[Any]]
@@ -31,8 +30,12 @@ UNCLEAR_LOW, UNCLEAR_HIGH = 1.0, 2.0
 """How far P(wrong) of an unclear row may be too high and too low: chosen on development data
 (benchmarks/verdicts.py) so that intervals hold the true rate in 19 of 20 runs."""
 TAIL = 0.025
+LEAST = 1e-9
+"""No probability of evidence is closer to 0 or 1 than this."""
 PLANTED_ROWS = 20_000
 """Labels that are replaced to see whether that is found."""
+STANDS_OUT = 0.9
+"""A replaced label is found if it looks worse than this fraction of the labels that look right."""
 
 
 @dataclass(frozen=True)
@@ -44,51 +47,49 @@ class Judgement:
     high: Array
     posterior: Array
     """(N, K) probabilities of the true class."""
-    transition: Array
-    """(K, K) P(given | true)."""
     power: float
-    """The fraction of right labels whose random replacement would be flagged."""
+    """The fraction of labels replaced at random that would look worse than nine in ten right ones."""
 
 
 def judge(
-    logits: Array, given: Labels, quality: Array | None = None, trusted: NDArray[np.bool_] | None = None, seed: int = 0
+    logits: Array,
+    given: Labels,
+    quality: Array | None = None,
+    predicted: Array | None = None,
+    trusted: NDArray[np.bool_] | None = None,
+    seed: int = 0,
 ) -> Judgement:
-    """Judge (N,) given labels by leave-one-out logits (N, K) and (N,) label quality, NaN where unknown.
+    """Judge (N,) given labels by leave-one-out logits (N, K) and by what training says.
 
-    Trusted labels are right and take no part in the estimate of the noise.
+    `quality` is the (N,) label quality, NaN where unknown; `predicted` are the (N, K) class
+    probabilities of the network, which help to choose among the other classes. Trusted labels are
+    right and take no part in the estimate of the noise.
     """
-    rows, num_rows = np.arange(len(given)), len(given)
-    known = np.zeros(num_rows, dtype=bool) if trusted is None else trusted
+    known = np.zeros(len(given), dtype=bool) if trusted is None else trusted
     judged = np.flatnonzero(~known)
     if len(judged) == 0:
-        return _all_right(given, logits.shape[1])
+        zero = np.zeros(len(given))
+        return Judgement(zero, zero, zero, np.eye(logits.shape[1])[given], power=0.0)
     model = fit_noise_model(logits[judged], given[judged])
     posterior = model.posterior(logits, given)
-    first = np.clip(1 - posterior[rows, given], 1e-9, 1 - 1e-9)
-    evidence = np.zeros(num_rows)
+    first = np.clip(1 - posterior[np.arange(len(given)), given], LEAST, 1 - LEAST)
+    odds = logit(first)
     if quality is not None:
         told = judged[np.isfinite(quality[judged])]
-        evidence[told] = TRAINING_WEIGHT * _log_ratio(first[told], quality[told])
-    odds = logit(first) + evidence
-    unclear = 1 - model.clean(logits).max(1)
+        odds[told] += TRAINING_WEIGHT * _log_ratio(first[told], quality[told])
     rates = resample_rates(model, logits[judged], given[judged], seed)
     shifts = _shifts(first[judged], np.quantile(rates, [TAIL, 1 - TAIL]))
     p_wrong, lower, upper = (np.where(known, 0.0, expit(odds + shift)) for shift in (0.0, *shifts))
+    unclear = np.where(known, 0.0, 1 - model.clean(logits).max(1))
     low = lower * (1 - np.minimum(1, UNCLEAR_LOW * unclear))
-    high = np.where(known, 0.0, upper + (1 - upper) * np.minimum(1, UNCLEAR_HIGH * unclear))
+    high = upper + (1 - upper) * np.minimum(1, UNCLEAR_HIGH * unclear)
     return Judgement(
         p_wrong,
         np.minimum(low, p_wrong),
         np.maximum(high, p_wrong),
-        _with_p_wrong(posterior, given, p_wrong),
-        model.transition,
-        _power(model.posterior, logits[judged], given[judged], first[judged], seed),
+        _true_class(posterior, predicted, given, p_wrong),
+        _power(model, logits[judged], given[judged], first[judged], seed),
     )
-
-
-def _all_right(given: Labels, num_classes: int) -> Judgement:
-    zero = np.zeros(len(given))
-    return Judgement(zero, zero, zero, np.eye(num_classes)[given], np.eye(num_classes), 0.0)
 
 
 def _log_ratio(p_wrong: Array, quality: Array) -> Array:
@@ -118,24 +119,29 @@ def _shifts(p_wrong: Array, rates: Array) -> list[float]:
     return found
 
 
-def _with_p_wrong(posterior: Array, given: Labels, p_wrong: Array) -> Array:
-    """Return the posterior with its mass outside of the given class scaled to `p_wrong`."""
+def _true_class(posterior: Array, predicted: Array | None, given: Labels, p_wrong: Array) -> Array:
+    """Return (N, K) probabilities of the true class: P(wrong) shared among the other classes.
+
+    The network and the second opinion have equal weight there: the geometric mean of both.
+    """
     rows = np.arange(len(given))
     others = posterior.copy()
+    if predicted is not None:
+        others = np.sqrt(others * np.maximum(np.nan_to_num(predicted), LEAST))
     others[rows, given] = 0
-    others *= (p_wrong / np.maximum(others.sum(1), 1e-12))[:, None]
+    others += LEAST / others.shape[1]
+    others[rows, given] = 0
+    others *= (p_wrong / others.sum(1))[:, None]
     others[rows, given] = 1 - p_wrong
     return others
 
 
-def _power(
-    posterior: Callable[[Array, Labels], Array], logits: Array, given: Labels, p_wrong: Array, seed: int
-) -> float:
-    """Return the fraction of labels that look right and would be flagged if they were replaced at random."""
+def _power(model: NoiseModel, logits: Array, given: Labels, p_wrong: Array, seed: int) -> float:
+    """Return the fraction of labels that look right and would stand out if they were replaced."""
     right = np.flatnonzero(p_wrong < 0.5)[:PLANTED_ROWS]
     if len(right) == 0:
         return 0.0
     num_classes = logits.shape[1]
     planted = (given[right] + np.random.default_rng(seed).integers(1, num_classes, len(right))) % num_classes
-    found = 1 - posterior(logits[right], planted)[np.arange(len(right)), planted]
-    return float((found >= 0.5).mean())
+    found = 1 - model.posterior(logits[right], planted)[np.arange(len(right)), planted]
+    return float((found > np.quantile(p_wrong[right], STANDS_OUT)).mean())

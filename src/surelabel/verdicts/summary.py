@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from surelabel.verdicts.audit import Audit
 
 NUM_PAIRS = 10
-WIDE = 0.2
-"""A wider interval for a rate causes a warning."""
+STRONG = 0.8
+"""A second opinion that finds fewer planted errors than this is too weak for these data."""
 NARROW = 0.02
 """A narrower interval for a rate is shown with a decimal."""
 
@@ -52,8 +52,9 @@ def sentences(audit: "Audit") -> Iterator[str]:
         yield f"How many of the {rate.num_labels:,} labels are wrong is not known{known}."
         yield from _truth(audit)
         return
+    about = "Roughly" if audit.is_rough else "About"
     yield (
-        f"About {rate.num_wrong:,.0f} of {rate.num_labels:,} labels are wrong: {_percent(rate.rate)} {_between(rate)}."
+        f"{about} {rate.num_wrong:,.0f} of {rate.num_labels:,} labels are wrong: {_percent(rate.rate)} {_between(rate)}."
     )
     if rate.num_wrong >= 0.5:
         plan = audit.expected(handy_budget(len(audit), audit.columns["p_wrong"]))
@@ -104,9 +105,24 @@ def _unclear(audit: "Audit") -> Iterator[str]:
                 f"The {text} do not fall into right and wrong ones, so P(wrong) is near 1 - quality: "
                 "a rank, not a probability."
             )
-    ends = audit.noise_rate.interval
-    if audit.can_tell and ends and ends[1] - ends[0] > WIDE:
-        yield f"The number of wrong labels is uncertain: between {_percent(ends[0])} and {_percent(ends[1])}."
+    low, high = audit.noise_rate.interval or (0.0, 1.0)
+    if audit.is_rough:
+        yield f"The number of wrong labels is uncertain: between {_percent(low)} and {_percent(high)}."
+    elif audit.power is not None and not audit.can_tell:
+        yield _cannot_tell(audit.power)
+
+
+def _cannot_tell(power: float) -> str:
+    """Return why the second opinion cannot tell how many labels are wrong."""
+    if power < STRONG:
+        return (
+            f"Cannot tell on this data how many labels are wrong: of labels replaced at random, only {_percent(power)} "
+            "would stand out. Features that describe the inputs better would help."
+        )
+    return (
+        "Cannot tell on this data how many labels are wrong: the classes of many rows are unclear from their inputs, "
+        "and such labels may be wrong or merely hard. To find out, check some labels at random."
+    )
 
 
 def _worst_class(audit: "Audit") -> Iterator[str]:

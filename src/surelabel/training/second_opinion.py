@@ -1,0 +1,91 @@
+"""The second opinion of a run: fixed features of its rows, judged by models that see no own label."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from surelabel.config import RunConfig
+from surelabel.data.corpus import Corpus, Examples
+from surelabel.models import TINY_SIDE
+from surelabel.models.patches import draw_filters
+from surelabel.runs.samples import TRUE_CLASS, TopK
+from surelabel.verdicts.evidence import TRAINED, TRUSTED
+from surelabel.verdicts.judgement import judge
+from surelabel.verdicts.probe import second_opinion
+
+LEAST_ROWS = 30
+"""With fewer rows there is no second opinion."""
+SIDE = 32
+"""Larger images are scaled down to this many pixels on the longer side."""
+NUM_FILTERS = 128
+PATCH_SIDE = 6
+ROWS_AT_ONCE = 1000
+ROWS_TO_DRAW_FROM = 5000
+"""Images that filters are drawn from."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Columns for samples.parquet, and the content of second_opinion.json."""
+
+    columns: dict[str, Any]
+    description: dict[str, Any]
+
+
+def judge_run(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Judged | None:
+    """Judge training and held-out rows together; None if that is not wanted or not possible."""
+    parts = [part for part in (corpus.train, corpus.validation) if part is not None]
+    given = columns["given"]
+    if not config.train.second_opinion or len(given) < LEAST_ROWS or len(given) < 2 * corpus.num_classes:
+        return None
+    features = np.concatenate(_features_of(parts, config.train.seed))
+    opinion = second_opinion(features, given, corpus.num_classes, config.train.seed)
+    if opinion is None:
+        return None
+    trained = columns["verdict"] == TRAINED
+    judgement = judge(
+        opinion.logits,
+        given,
+        quality=np.where(trained, columns["quality"], np.nan),
+        predicted=columns["target"].dense() + columns["probability"].dense(),
+        trusted=columns["verdict"] == TRUSTED,
+        seed=config.train.seed,
+    )
+    judged = {
+        "p_wrong": judgement.p_wrong,
+        "p_wrong_low": judgement.low,
+        "p_wrong_high": judgement.high,
+        TRUE_CLASS: TopK.from_dense(judgement.posterior, given),
+    }
+    description = {"power": judgement.power, "experts": [expert._asdict() for expert in opinion.experts]}
+    return Judged(judged, description)
+
+
+def _features_of(parts: list[Examples], seed: int) -> list[np.ndarray]:
+    """Return (N, D) float32 features: vectors and tiny images whole, other images by random patches."""
+    first = parts[0]
+    if not first.is_image or max(first.x.shape[2:]) <= TINY_SIDE:
+        return [_collect(part, lambda x: x.float().flatten(1)) for part in parts]
+    some = torch.linspace(0, len(first) - 1, min(len(first), ROWS_TO_DRAW_FROM)).long()
+    filters = draw_filters(_shrink(first.x[some]), NUM_FILTERS, PATCH_SIDE, seed)
+    return [_collect(part, lambda x: filters.features(_shrink(x))) for part in parts]
+
+
+def _collect(part: Examples, function: Callable[[Tensor], Tensor]) -> np.ndarray:
+    chunks = torch.arange(len(part)).split(ROWS_AT_ONCE)
+    return torch.cat([function(part.x[rows]) for rows in chunks]).numpy()
+
+
+def _shrink(images: Tensor) -> Tensor:
+    """Return (B, C, h, w) uint8 images whose longer side has at most SIDE pixels."""
+    height, width = images.shape[2:]
+    longer = max(height, width)
+    if longer <= SIDE:
+        return images
+    size = [max(2 * PATCH_SIDE, round(side * SIDE / longer)) for side in (height, width)]
+    return F.interpolate(images.float(), size, mode="area").round().to(torch.uint8)
