@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 from surelabel import methods
-from surelabel.core import Method, Outputs, SampleStore, Step, Task
+from surelabel.core import Method, Outputs, Rows, SampleStore, Step, Task
 from surelabel.core.method import option_help, options_of
 from surelabel.errors import ConfigError
 
+HOOKS = ("step", "stages", "predict", "tau", "verdict", "target_tables", "advice")
 SIX = {"cross_entropy", "gce", "car", "co_teaching", "forward", "dividemix"}
 
 
@@ -84,6 +85,14 @@ class TestEveryMethod:
         method = methods.find(name)
         assert list(option_help(method)) == list(options_of(method))
         assert all(len(line) > 10 for line in option_help(method).values())
+
+    def test_overrides_hooks_that_exist(self, name):
+        own = {key for key in vars(methods.find(name)) if key in vars(Method) and callable(vars(Method)[key])}
+        assert own <= {*HOOKS, "__init__"}
+
+    def test_has_no_option_that_is_named_like_a_method(self, name):
+        method = methods.find(name)
+        assert not [key for key in options_of(method) if callable(getattr(method, key, None))]
 
     def test_has_a_default_for_every_option(self, name):
         options = options_of(methods.find(name))
@@ -162,17 +171,17 @@ class TestDefaults:
         assert "given" not in method.state_dict()
 
     def test_quality_is_the_running_mean_of_p_at_the_given_label(self):
-        run = SimpleNamespace(record=SimpleNamespace(mean_given_probability=torch.tensor([0.25, 1.0, 0.0])))
-        assert Two(task()).label_quality(run).tolist() == [0.25, 1.0, 0.0]
+        record = SimpleNamespace(mean_given_probability=torch.tensor([0.25, 1.0, 0.0]))
+        prediction = torch.rand(2, 2)
+        verdict = Two(task()).verdict(Rows(torch.tensor([2, 0]), torch.tensor([1, 0]), prediction, record))
+        assert verdict.quality.tolist() == [0.0, 0.25]
+        assert torch.equal(verdict.corrected, prediction)
+        assert verdict.evidence == {}
 
     def test_nothing_else(self):
         method = Two(task())
-        assert (method.targets(), method.confidence(torch.zeros(1)), method.evidence(None), method.warnings()) == (
-            None,
-            None,
-            {},
-            [],
-        )
+        assert (method.target_tables(), method.tau(torch.zeros(1)), method.advice("settings")) == ([], None, [])
+        assert method.advice("chance") == ["try another learning rate"]
 
     def test_a_method_without_a_step_says_so(self):
         with pytest.raises(NotImplementedError, match="Method defines neither"):

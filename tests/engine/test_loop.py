@@ -79,7 +79,8 @@ def make_engine(tiny, tmp_path):
         loader = build.loader(config, corpus, fabric.device)
         run_dir = RunDir(tmp_path / "run")
         run_dir.path.mkdir(exist_ok=True)
-        return Engine(Setup(config, corpus, make_method, loader, run_dir, fabric, progress or Silent()))
+        first = make_method(config.train.seed)
+        return Engine(Setup(config, corpus, first, make_method, loader, run_dir, fabric, progress or Silent()))
 
     return make
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Task, View
+from surelabel.core import Batch, Clock, Method, Rows, Task, Verdict, View
 from surelabel.models import Network
 
 
@@ -18,7 +18,7 @@ class Slices:
     def __init__(self, num_classes: int, num_networks: int) -> None:
         self.num_classes, self.num_networks, self.num_made = num_classes, num_networks, 0
 
-    def __call__(self, outputs: int | None = None, indicator: bool = False, indicator_layers: int = 1) -> nn.Module:
+    def __call__(self, outputs: int | None = None, indicator: bool = False, **_layers: int) -> nn.Module:
         width = self.num_classes + 1
         num_outputs = outputs or self.num_classes  # a (K + 1)th logit stands where h does
         network = Network(nn.Identity(), width * self.num_networks, num_outputs, indicator=indicator)
@@ -47,17 +47,13 @@ class FakeRun:
         self.num_collected = 0
 
     @property
-    def all(self) -> Tensor:
-        return torch.arange(len(self.label))
-
-    @property
     def rng(self) -> torch.Generator:
         return self.clock.generator("run")
 
     @torch.no_grad()
-    def collect(self, function: Callable[[Batch], Tensor], view: View, train_mode: bool = False) -> Tensor:
+    def collect(self, function: Callable[[Batch], Tensor], view: View, _train_mode: bool = False) -> Tensor:
         self.num_collected += 1
-        index = self.all if view.indices is None else view.indices
+        index = torch.arange(len(self.label)) if view.indices is None else view.indices
         return function(batch_of(self.x[index], self.label[index], index))
 
     def note(self, name: str, value: Any) -> None:
@@ -102,3 +98,15 @@ def make_clock() -> Callable[..., Clock]:
 def make_run() -> Callable[..., FakeRun]:
     """A Run over inputs and labels."""
     return FakeRun
+
+
+@pytest.fixture(scope="session")
+def verdict_of() -> Callable[..., Verdict]:
+    """The verdict of a method on all rows, given the running means of p at their labels."""
+
+    @torch.no_grad()
+    def verdict(method: Method, x: Tensor, given: Tensor, seen: Tensor | None = None) -> Verdict:
+        record = SimpleNamespace(mean_given_probability=torch.zeros(len(given)) if seen is None else seen)
+        return method.verdict(Rows(torch.arange(len(given)), given, method.predict(x), record))
+
+    return verdict

@@ -205,9 +205,10 @@ class TestPlan:
         assert torch.equal(after.wrong, WRONG)
 
 
-def test_corrected_labels_are_the_targets(make, make_run):
+def test_corrected_labels_are_the_targets(make, make_run, verdict_of):
     method = make()
-    corrected = method.corrected(make_run(X, GIVEN))
+    method.stages()[-1].then(make_run(X, GIVEN))
+    corrected = verdict_of(method, X, GIVEN).corrected
     wrong = wrong_probability(F.cross_entropy(X[:, :K], GIVEN, reduction="none"))[:, None]
     assert torch.allclose(corrected, (1 - wrong) * ONE_HOT + wrong * X[:, :K].softmax(1), atol=1e-6)
     assert torch.allclose(corrected.sum(1), torch.ones(N))

@@ -114,14 +114,13 @@ class TestMethod:
         assert second.reset is None
         assert (first.keep, second.keep) == ("best", "last")
 
-    def test_a_tenth_is_held_out_of_pretraining_only(self, make, make_run):
+    def test_a_tenth_is_held_out_of_pretraining_only(self, make):
         first, second = make().stages()
-        run = make_run(None, self.GIVEN)
-        (walk,) = first.plan(run)
+        (walk,) = first.plan
         held_out = first.validate_on.indices.tolist()
         assert len(held_out) == 6
         assert sorted([*held_out, *walk.views["batch"].indices.tolist()]) == list(range(60))
-        (walk,) = second.plan(run)
+        (walk,) = second.plan
         assert walk.views["batch"].indices is None
         assert walk.views["batch"].batch_size == 12
 
@@ -153,16 +152,16 @@ class TestMethod:
         sums = sums_of(self.X[:, :3].softmax(1), given)[[0, 2]][:, [0, 2]]
         assert value == pytest.approx(-(sums / sums.sum()).det().abs().log().item(), rel=1e-5)
 
-    def test_verdict_is_the_final_prediction(self, make, make_run):
-        method, run = make(), make_run(self.X, self.GIVEN, seen=torch.full((60,), 0.5))
+    def test_verdict_is_the_final_prediction(self, make, verdict_of):
+        verdict = verdict_of(make(), self.X, self.GIVEN, seen=torch.full((60,), 0.5))
         p = self.X[:, :3].softmax(1)
-        assert torch.allclose(method.corrected(run), p)
-        assert torch.allclose(method.label_quality(run), p[torch.arange(60), self.GIVEN])
+        assert torch.allclose(verdict.corrected, p)
+        assert torch.allclose(verdict.quality, p[torch.arange(60), self.GIVEN])
 
     def test_warns_of_batches_without_a_rare_class(self, make):
         rare = torch.zeros(60, dtype=torch.long)
         rare[:6] = 1
-        (text,) = make(given=rare, num_classes=2, batch_size=12).warnings()
+        (text,) = make(given=rare, num_classes=2, batch_size=12).advice("settings")
         assert text.endswith("use batch_size=30 or more")
-        assert make(given=rare, num_classes=2, batch_size=30).warnings() == []
-        assert make().warnings() == []
+        assert make(given=rare, num_classes=2, batch_size=30).advice("settings") == []
+        assert make().advice("settings") == []

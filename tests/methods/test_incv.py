@@ -101,14 +101,14 @@ class TestHalves:
         first, second = method.halves(1)
         assert (len(first), len(second)) == (-(-num_candidates // 2), num_candidates // 2)
 
-    def test_train_on_the_selected_and_one_half_and_judge_the_other(self, make, make_run):
+    def test_train_on_the_selected_and_one_half_and_judge_the_other(self, make):
         method = make()
         method.selected[:4] = True
         method.candidate[:4] = False
         first, second = method.halves(1)
         for side, (trained, judged) in enumerate(((first, second), (second, first))):
             stage = method.stages()[side]
-            (walk,) = stage.plan(make_run(X, GIVEN))
+            (walk,) = stage.plan
             rows = next(iter(walk.views.values())).indices
             assert sorted(rows.tolist()) == sorted([0, 1, 2, 3, *trained.tolist()])
             assert stage.validate_on.indices.tolist() == judged.tolist()
@@ -139,15 +139,15 @@ class TestHalves:
         stage = method.stages()[2]
         assert (stage.keep, stage.validate_on) == ("last", None)
         run = make_run(X, GIVEN)
-        assert len(next(iter(stage.plan(run)[0].views.values())).indices) == N
+        assert len(next(iter(stage.plan[0].views.values())).indices) == N
         iterate(method, run, 2)
         assert method.selected.all()
         assert run.num_collected == 0
 
-    def test_nothing_at_all_left_means_everything(self, make, make_run):
+    def test_nothing_at_all_left_means_everything(self, make):
         method = make()
         method.candidate.fill_(False)
-        (walk,) = method.stages()[0].plan(make_run(X, GIVEN))
+        (walk,) = method.stages()[0].plan
         assert next(iter(walk.views.values())).indices is None
 
 

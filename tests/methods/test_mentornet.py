@@ -190,7 +190,7 @@ class TestLearnedMentor:
         assert not method.is_taught
 
 
-def test_evidence_is_the_weight_at_the_end(make, make_run):
+def test_evidence_is_the_weight_at_the_end(make, verdict_of):
     method = make()
     method.threshold.fill_(1.0)
-    assert torch.allclose(method.evidence(make_run(X, GIVEN))["weight"], (2 - LOSS).clamp(0, 1), atol=1e-6)
+    assert torch.allclose(verdict_of(method, X, GIVEN).evidence["weight"], (2 - LOSS).clamp(0, 1), atol=1e-6)

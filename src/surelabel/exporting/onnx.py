@@ -41,7 +41,7 @@ class _Whole(nn.Module):
         probability = self.method.predict(seen).float()
         if not self.has_tau:
             return probability
-        tau = self.method.confidence(seen)
+        tau = self.method.tau(seen)
         assert tau is not None
         return probability, tau.float()
 
@@ -51,7 +51,7 @@ def write_onnx(model: TrainedModel, path: Path) -> float:
     _check(path)
     x = _examples(model)
     with torch.no_grad():
-        whole = _Whole(model, has_tau=model.method.confidence(model.seen(x[:1])) is not None).eval()
+        whole = _Whole(model, has_tau=model.method.tau(model.seen(x[:1])) is not None).eval()
         expected = whole(x.to(model.device))
     differences = []
 

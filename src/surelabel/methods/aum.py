@@ -33,7 +33,7 @@ from pydantic import Field, PositiveFloat
 from torch import Tensor
 
 from surelabel.config import Constant, OptimiserConfig
-from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 
 
@@ -98,32 +98,13 @@ class AUM(Method):
         """Measure, measure with other threshold samples, train on what is left; short runs end earlier."""
         quarter = -(-self.task.epochs // 4)
         second = min(quarter, self.task.epochs - quarter)
+        kept = [Pass(self.step, {"batch": View((~self.removed).nonzero().squeeze(1))})]
         stages = [
-            Stage("first", quarter, self.first_step, plan=self.first_plan, then=self.judge, optimiser=self.optimiser),
-            Stage(
-                "second",
-                second,
-                self.second_step,
-                plan=self.second_plan,
-                then=self.judge,
-                reset="new",
-                optimiser=self.optimiser,
-            ),
-            Stage("train", self.task.epochs - quarter - second, self.step, plan=self.plan, reset="new"),
+            Stage("first", quarter, self.first_step, then=self.judge, optimiser=self.optimiser),
+            Stage("second", second, self.second_step, then=self.judge, reset="new", optimiser=self.optimiser),
+            Stage("train", self.task.epochs - quarter - second, self.step, plan=kept, reset="new"),
         ]
         return [stage for stage in stages if stage.epochs]
-
-    def first_plan(self, run: Run) -> list[Pass]:
-        """All samples."""
-        return [Pass(self.first_step, {"batch": View()})]
-
-    def second_plan(self, run: Run) -> list[Pass]:
-        """All samples."""
-        return [Pass(self.second_step, {"batch": View()})]
-
-    def plan(self, run: Run) -> list[Pass]:
-        """The samples that were not removed."""
-        return [Pass(self.step, {"batch": View((~self.removed).nonzero().squeeze(1))})]
 
     def first_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy and margins, with the first threshold samples."""
@@ -167,12 +148,13 @@ class AUM(Method):
         """The softmax over the K real classes."""
         return self.network(x).logits[:, :-1].softmax(1)
 
-    def label_quality(self, run: Run) -> Tensor:
-        """The mean distance of AUM to the threshold, squeezed into [0, 1]."""
-        # -inf is the threshold of a run that never was.
-        counts = ~self.is_threshold() & self.threshold.isfinite()[:, None]
-        distance = self.distances().masked_fill(~counts, 0).sum(0) / counts.sum(0).clamp(min=1)
-        return (1 + distance / (1 + distance.abs())) / 2
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the mean distance of AUM to the threshold, squeezed into [0, 1]."""
+        area = torch.stack([store.read(rows.index) for store in self.area])
+        # A threshold of -inf belongs to a run that was not made.
+        counts = ~self.is_threshold()[:, rows.index] & self.threshold.isfinite()[:, None]
+        distance = (area - self.threshold[:, None]).masked_fill(~counts, 0).sum(0) / counts.sum(0).clamp(min=1)
+        return Verdict((1 + distance / (1 + distance.abs())) / 2, rows.prediction)
 
 
 def threshold_roles(task: Task) -> Tensor:

@@ -37,7 +37,7 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._mixing import mixed, mixing_share
 from surelabel.methods.dividemix import uniformity_penalty
@@ -161,13 +161,13 @@ class BetaMixture(Method):
 
     def stages(self) -> list[Stage]:
         """One stage; the mixture is fitted in its plan."""
-        return [Stage("train", self.task.epochs, self.warm_up_step, plan=self.plan)]
+        return [Stage("train", self.task.epochs, self.warm_up_step, plan=self.plan, then=self.fit_mixture)]
 
     def plan(self, run: Run) -> list[Pass]:
         """Mixup, or bootstrapping with a mixture fitted now."""
         if run.clock.epoch <= self.warm_up:
             return [Pass(self.warm_up_step, {"batch": View()})]
-        self.wrong.copy_(self.judged(run))
+        self.fit_mixture(run)
         run.note("noise_rate", self.wrong.mean().item())
         return [Pass(self.step, {"batch": View()})]
 
@@ -224,11 +224,13 @@ class BetaMixture(Method):
         share = (trust / (trust + other[:, -1])).view(-1, *[1] * (batch.x.dim() - 1))
         return share * batch.x.to(other_x.dtype) + (1 - share) * other_x, (target + other[:, :-1]) / 2
 
-    def judged(self, run: Run) -> Tensor:
-        """(N,) B by the losses that the network has now."""
-        return wrong_probability(run.collect(self.losses, View(augment=False))).masked_fill(self.trusted, 0.0)
+    def fit_mixture(self, run: Run) -> None:
+        """Set B from the losses that the network has now."""
+        losses = run.collect(self.losses, View(augment=False))
+        self.wrong.copy_(wrong_probability(losses).masked_fill(self.trusted, 0.0))
 
-    def corrected(self, run: Run) -> Tensor:
-        """The target (1 - B) y + B p."""
-        prediction, wrong = super().corrected(run), self.judged(run)[:, None]
-        return (1 - wrong) * F.one_hot(self.given, self.task.num_classes) + wrong * prediction
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and the target (1 - B) y + B p of the final network."""
+        wrong = self.wrong[rows.index][:, None]
+        given = F.one_hot(rows.given, self.task.num_classes)
+        return Verdict(rows.mean_given_probability, (1 - wrong) * given + wrong * rows.prediction)

@@ -18,7 +18,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._selection import easiest, estimated_noise_rate, low_component_probability
 
@@ -46,6 +46,7 @@ class CoTeaching(Method):
     backward_passes = 2
 
     rate: Tensor
+    clean_probability: Tensor
 
     def __init__(
         self,
@@ -60,10 +61,11 @@ class CoTeaching(Method):
         self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
         self.warm_up = 0 if forget_rate is not None else max(self.ramp, task.warm_up(PUBLISHED_RAMP_SHARE))
         self.register_buffer("rate", torch.tensor(torch.nan if forget_rate is None else forget_rate))
+        self.register_buffer("clean_probability", torch.ones(task.num_samples), persistent=False)
 
     def stages(self) -> list[Stage]:
         """One stage, whose plan estimates the rate when the warm-up is over."""
-        return [Stage("train", self.task.epochs, self.step, plan=self.plan)]
+        return [Stage("train", self.task.epochs, self.step, plan=self.plan, then=self.judge)]
 
     def plan(self, run: Run) -> list[Pass]:
         """All samples; once, the estimate of the noise rate."""
@@ -94,10 +96,15 @@ class CoTeaching(Method):
             + cross_entropy(self.second(batch.x).logits, batch.label)
         ) / 2
 
-    def label_quality(self, run: Run) -> Tensor:
-        """P(small-loss component) of the final losses weighs the running mean of p at the given label.
-
-        The mixture alone gives many ties at 0 and 1; the running mean orders them.
-        """
+    def judge(self, run: Run) -> None:
+        """Set the probability that each label is clean, from the final losses."""
         losses = run.collect(self.mean_loss, View(augment=False))
-        return (low_component_probability(losses) + run.record.mean_given_probability) / 2
+        self.clean_probability.copy_(low_component_probability(losses))
+
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the mean of P(small-loss component) and of the running mean of p at the given label.
+
+        The mixture alone has many ties at 0 and 1, which the running mean breaks.
+        """
+        clean = self.clean_probability[rows.index]
+        return Verdict((clean + rows.mean_given_probability) / 2, rows.prediction)

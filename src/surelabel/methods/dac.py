@@ -35,7 +35,7 @@ import torch
 from pydantic import NonNegativeInt, PositiveFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 
 PUBLISHED_WARM_UP_SHARE = 20 / 200
@@ -115,6 +115,7 @@ class DAC(Method):
     def stages(self) -> list[Stage]:
         """Abstain, then train anew without the suspects; a run of one epoch ends with the first."""
         validate = bool(self.held_out.any())
+        kept = [Pass(self.step, {"batch": View((~self.removed).nonzero().squeeze(1))})]
         stages = [
             Stage(
                 "abstain",
@@ -125,7 +126,7 @@ class DAC(Method):
                 keep="best" if validate else "last",
                 validate_on=View(self.held_out.nonzero().squeeze(1), augment=False) if validate else None,
             ),
-            Stage("train", self.task.epochs - self.abstaining_epochs, self.step, plan=self.plan, reset="new"),
+            Stage("train", self.task.epochs - self.abstaining_epochs, self.step, plan=kept, reset="new"),
         ]
         return [stage for stage in stages if stage.epochs]
 
@@ -157,10 +158,6 @@ class DAC(Method):
         run.note("abstained_share", abstained.float().mean().item())
         run.note("removed_share", self.removed.float().mean().item())
 
-    def plan(self, run: Run) -> list[Pass]:
-        """The samples that were not removed."""
-        return [Pass(self.step, {"batch": View((~self.removed).nonzero().squeeze(1))})]
-
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy over the K real classes."""
         logits = self.network(batch.x).logits[:, :-1]
@@ -170,10 +167,7 @@ class DAC(Method):
         """The softmax over the K real classes."""
         return self.network(x).logits[:, :-1].softmax(1)
 
-    def label_quality(self, run: Run) -> Tensor:
-        """The final network's p of the given label."""
-        return self.corrected(run).gather(1, self.given[:, None]).squeeze(1)
-
-    def evidence(self, run: Run) -> dict[str, Tensor]:
-        """The abstention on each sample, at the chosen epoch."""
-        return {"abstention": self.abstention}
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the final network's p at the given label; the evidence is the abstention."""
+        evidence = {"abstention": self.abstention[rows.index]}
+        return Verdict(rows.at_given(rows.prediction), rows.prediction, evidence)

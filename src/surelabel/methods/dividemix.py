@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, total
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._mixing import mixed, mixing_share, sharpen
 from surelabel.methods._selection import low_component_probability
@@ -85,26 +85,26 @@ class DivideMix(Method):
 
     def stages(self) -> list[Stage]:
         """One stage; the plan of each epoch depends on the losses."""
-        return [Stage("train", self.task.epochs, self.warm_up_step, plan=self.plan)]
+        return [Stage("train", self.task.epochs, self.warm_up_step, plan=self.plan, then=self.divide)]
 
     def plan(self, run: Run) -> list[Pass]:
         """Warm-up, or a split by each network for the other."""
         if run.clock.epoch <= self.warm_up:
             return [Pass(self.warm_up_step, {"batch": View()})]
-        self.clean_probability.copy_(self.divide(run))
+        self.divide(run)
         run.note("labelled_share", (self.clean_probability > self.clean_threshold).float().mean().item())
         by_first, by_second = self.clean_probability
         return [Pass(self.first_step, self.split(by_second)), Pass(self.second_step, self.split(by_first))]
 
-    def divide(self, run: Run) -> Tensor:
-        """(2, N) probability that a label is clean, by each network's losses."""
+    def divide(self, run: Run) -> None:
+        """Set the (2, N) probability that a label is clean, from each network's losses."""
         networks = (self.first, self.second)
         losses = run.collect(
             lambda batch: torch.stack([cross_entropy(n(batch.x).logits, batch.label) for n in networks], 1),
             View(augment=False),
         )
         clean = torch.stack([low_component_probability(column) for column in losses.t()])
-        return clean.masked_fill(self.trusted, 1.0)
+        self.clean_probability.copy_(clean.masked_fill(self.trusted, 1.0))
 
     def split(self, clean_probability: Tensor) -> dict[str, View]:
         """The labelled view, and the unlabelled one if there is enough for a batch."""
@@ -181,16 +181,12 @@ class DivideMix(Method):
         """The softmax of the mean logits, as the authors test."""
         return ((self.first(x).logits + self.second(x).logits) / 2).softmax(1)
 
-    def label_quality(self, run: Run) -> Tensor:
-        """The probability that the label is clean, mean over the mixtures of both final networks."""
-        return self.divide(run).mean(0).clamp(0, 1)
-
-    def corrected(self, run: Run) -> Tensor:
-        """The refined label where it is believed to be clean, else the prediction."""
-        prediction = super().corrected(run)
-        clean = self.label_quality(run)[:, None]
-        refined = clean * F.one_hot(self.given, self.task.num_classes) + (1 - clean) * prediction
-        return torch.where(clean > self.clean_threshold, refined, prediction)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return P(clean), mean over both networks, and the refined label where it is believed to be clean."""
+        quality = self.clean_probability[:, rows.index].mean(0).clamp(0, 1)
+        clean, prediction = quality[:, None], rows.prediction
+        refined = clean * F.one_hot(rows.given, self.task.num_classes) + (1 - clean) * prediction
+        return Verdict(quality, torch.where(clean > self.clean_threshold, refined, prediction))
 
 
 def guess(networks: list[nn.Module], batch: Batch) -> Tensor:

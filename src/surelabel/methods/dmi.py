@@ -33,7 +33,7 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, total
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
@@ -106,22 +106,18 @@ class DMI(Method):
             "pretrain",
             first,
             self.pretrain_step,
-            plan=self.without_held_out,
+            plan=[Pass(self.pretrain_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})],
             keep="best" if holds_out else "last",
             validate_on=View(self.held_out.nonzero().squeeze(1), augment=False) if holds_out else None,
         )
         train = Stage(
-            "train", self.task.epochs - first, self.step, plan=self.in_large_batches, rate_factor=self.rate_factor
+            "train",
+            self.task.epochs - first,
+            self.step,
+            plan=[Pass(self.step, {"batch": View(batch_size=self.batch_size)})],
+            rate_factor=self.rate_factor,
         )
         return [pretrain, train] if train.epochs else [pretrain]
-
-    def without_held_out(self, run: Run) -> list[Pass]:
-        """The samples that the first stage is not validated on."""
-        return [Pass(self.pretrain_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})]
-
-    def in_large_batches(self, run: Run) -> list[Pass]:
-        """All samples."""
-        return [Pass(self.step, {"batch": View(batch_size=self.batch_size)})]
 
     def pretrain_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy."""
@@ -135,12 +131,14 @@ class DMI(Method):
         is_whole = total(batch.weight.sum()) >= min(self.batch_size, self.task.num_samples)
         return Step({"dmi": is_whole * dmi_loss(sums)}, seen=logits.detach())
 
-    def label_quality(self, run: Run) -> Tensor:
-        """The final network's p at the given label."""
-        return self.corrected(run).gather(1, self.given[:, None]).squeeze(1)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the final network's p at the given label."""
+        return Verdict(rows.at_given(rows.prediction), rows.prediction)
 
-    def warnings(self) -> list[str]:
-        """Says so if a batch will often lack a class."""
+    def advice(self, problem: Problem) -> list[str]:
+        """Add a warning if batches will often lack a class."""
+        if problem != "settings":
+            return super().advice(problem)
         share = torch.bincount(self.given)[self.named].min().item() / self.task.num_samples
         # With three rows expected, one batch in twenty has none.
         enough = min(math.ceil(3 / share), self.task.num_samples)

@@ -28,7 +28,7 @@ import torch
 from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
+from surelabel.core import Batch, Clock, Method, Rows, SampleStore, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 
 SMALLEST_PROBABILITY = 1e-4
@@ -81,14 +81,13 @@ class ELR(Method):
         }
         return Step(terms, seen=logits.detach())
 
-    def targets(self) -> SampleStore:
-        """The table of t."""
-        return self.target
+    def target_tables(self) -> list[TargetTable]:
+        """Return the table of t."""
+        return [TargetTable(self.target)]
 
-    def corrected(self, run: Run) -> Tensor:
-        """The targets, normalised; the final prediction where a row was never visited."""
-        rows = self.target.whole()
-        mass = rows.sum(1, keepdim=True)
-        if bool((mass > 0).all()):
-            return rows / mass
-        return torch.where(mass > 0, rows / mass.where(mass > 0, torch.ones_like(mass)), super().corrected(run))
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and the normalised targets; rows never visited keep the prediction."""
+        target = self.target.read(rows.index)
+        mass = target.sum(1, keepdim=True)
+        corrected = torch.where(mass > 0, target / torch.where(mass > 0, mass, 1.0), rows.prediction)
+        return Verdict(rows.mean_given_probability, corrected)

@@ -28,7 +28,6 @@ averages give the given label: on digits at 40 % symmetric noise its AUROC is 0.
 with lambda 7), for targets follow the networks where these memorise at last.
 """
 
-import copy
 from typing import Annotated
 
 import torch
@@ -36,7 +35,21 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import EMA, Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
+from surelabel.core import (
+    EMA,
+    Batch,
+    Clock,
+    Method,
+    Pass,
+    Rows,
+    SampleStore,
+    Stage,
+    Step,
+    TargetTable,
+    Task,
+    Verdict,
+    View,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._mixing import mixed, mixing_share
 from surelabel.methods.elr import clamped_probability, early_learning_regulariser
@@ -47,7 +60,7 @@ NO_MASS = 1e-8
 """Added to q in the reweighted label: where q says nothing, the label stays as it is."""
 
 
-def reweighted(label: Tensor, q: Tensor) -> Tensor:
+def reweight(label: Tensor, q: Tensor) -> Tensor:
     """(B, K) y_c q_c / sum y_c q_c: the mixed label, with more of the class that the targets believe."""
     weighted = label * (q + NO_MASS)
     return weighted / weighted.sum(1, keepdim=True)
@@ -98,11 +111,8 @@ class ELRPlus(Method):
 
     def stages(self) -> list[Stage]:
         """One stage, whose epochs are a pass for each network."""
-        return [Stage("train", self.task.epochs, self.first_step, plan=self.plan)]
-
-    def plan(self, run: Run) -> list[Pass]:
-        """All samples for the first network, then all for the second."""
-        return [Pass(self.first_step, {"batch": View()}), Pass(self.second_step, {"batch": View()})]
+        passes = [Pass(self.first_step, {"batch": View()}), Pass(self.second_step, {"batch": View()})]
+        return [Stage("train", self.task.epochs, self.first_step, plan=passes)]
 
     def first_step(self, batch: Batch, clock: Clock) -> Step:
         """The first network learns from the second's average."""
@@ -123,7 +133,7 @@ class ELRPlus(Method):
         pull = early_learning_regulariser(clamped_probability(logits), q)
         weight = self.regularisation * (float(self.ramp_now) if self.ramped else 1.0)
         terms = {
-            "cross_entropy": batch.mean(cross_entropy(logits, reweighted(label, q) if self.reweighted else label)),
+            "cross_entropy": batch.mean(cross_entropy(logits, reweight(label, q) if self.reweighted else label)),
             "early_learning": weight * batch.mean(pull),
         }
         return Step(terms, seen=seen)
@@ -143,17 +153,11 @@ class ELRPlus(Method):
         """The softmax of the mean logits of the networks themselves, as the authors test."""
         return ((self.first(x).logits + self.second(x).logits) / 2).softmax(1)
 
-    def target_tables(self) -> list[SampleStore]:
-        """t_1 and t_2."""
-        return [self.first_target, self.second_target]
+    def target_tables(self) -> list[TargetTable]:
+        """Return t_1 and t_2, both of which a loss aims at."""
+        return [TargetTable(self.first_target), TargetTable(self.second_target)]
 
-    def targets(self) -> SampleStore:
-        """The table of t_1 + t_2, as a copy."""
-        both = copy.deepcopy(self.first_target)
-        both.rows += self.second_target.rows
-        return both
-
-    def corrected(self, run: Run) -> Tensor:
-        """The targets t_1 + t_2, normalised: every row has been visited."""
-        rows = self.targets().whole()
-        return rows / rows.sum(1, keepdim=True)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and t_1 + t_2, normalised; every row has been visited."""
+        target = self.first_target.read(rows.index) + self.second_target.read(rows.index)
+        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))

@@ -17,7 +17,7 @@ Where we differ from the authors' code:
 import torch
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
@@ -74,17 +74,13 @@ class Forward(Method):
                 "estimate",
                 first,
                 self.warm_up_step,
-                plan=self.without_held_out,
+                plan=[Pass(self.warm_up_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})],
                 then=self.estimate,
                 keep="best" if self.held_out.any() else "last",
                 validate_on=held_out if self.held_out.any() else None,
             ),
             Stage("train", max(1, self.task.epochs - first), self.step, reset="new"),
         ]
-
-    def without_held_out(self, run: Run) -> list[Pass]:
-        """The samples that T is not validated on."""
-        return [Pass(self.warm_up_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})]
 
     def warm_up_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy."""
@@ -103,10 +99,7 @@ class Forward(Method):
         logits = self.network(batch.x).logits
         return Step({"forward": batch.mean(forward_loss(logits, batch.label, self.transition))}, seen=logits.detach())
 
-    def corrected(self, run: Run) -> Tensor:
-        """The posterior of the true class given the sample and its given label."""
-        return posterior(super().corrected(run), self.given, self.transition)
-
-    def label_quality(self, run: Run) -> Tensor:
-        """The posterior's probability that the given label is the true one."""
-        return self.corrected(run).gather(1, self.given[:, None]).squeeze(1)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the posterior of the true class given the sample and its label; quality is its p_y."""
+        corrected = posterior(rows.prediction, rows.given, self.transition)
+        return Verdict(rows.at_given(corrected), corrected)

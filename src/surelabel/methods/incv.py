@@ -38,7 +38,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View, total
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
 from surelabel.core.stages import seed_of
 from surelabel.methods._selection import easiest, smallest
@@ -116,13 +116,14 @@ class INCV(Method):
 
     def half_stage(self, iteration: int, side: int) -> Stage:
         """Train on one half of the candidates, to judge the other."""
-        judged = self.halves(iteration)[1 - side]
+        halves = self.halves(iteration)
+        trained, judged = halves[side], halves[1 - side]
         best = len(judged) > 0 and iteration <= self.iterations_that_keep_best()
         return Stage(
             f"iteration {iteration}{'ab'[side]}",
             self.half_epochs,
             self.half_step,
-            plan=partial(self.half_plan, iteration, side),
+            plan=[Pass(self.half_step, {"batch": self.with_selected(trained)})],
             then=partial(self.judge, iteration, side),
             reset="initial",
             keep="best" if best else "last",
@@ -143,10 +144,10 @@ class INCV(Method):
         middle = -(-len(order) // 2)
         return order[:middle], order[middle:]
 
-    def half_plan(self, iteration: int, side: int, run: Run) -> list[Pass]:
-        """The selected samples and one half of the candidates; all samples, should there be too few."""
-        rows = torch.cat([self.selected.nonzero().squeeze(1), self.halves(iteration)[side]])
-        return [Pass(self.half_step, {"batch": View(rows if len(rows) > 1 else None)})]
+    def with_selected(self, half: Tensor) -> View:
+        """Return the selected samples and a half of the candidates; all samples if too few."""
+        rows = torch.cat([self.selected.nonzero().squeeze(1), half])
+        return View(rows if len(rows) > 1 else None)
 
     def half_step(self, batch: Batch, clock: Clock) -> Step:
         """Cross entropy of the first network."""
@@ -230,7 +231,8 @@ class INCV(Method):
             return self.first(x).logits.softmax(1)
         return super().predict(x)
 
-    def evidence(self, run: Run) -> dict[str, Tensor]:
-        """Whether the sample was selected, and what networks that were not trained on it gave its label."""
-        held_out = self.held_out.whole().gather(1, self.given[:, None]).squeeze(1)
-        return {"selected": self.selected.float(), "held_out_probability": held_out}
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default; the evidence is whether a row was selected, and its held-out p_y."""
+        held_out = rows.at_given(self.held_out.read(rows.index))
+        evidence = {"selected": self.selected[rows.index].float(), "held_out_probability": held_out}
+        return Verdict(rows.mean_given_probability, rows.prediction, evidence)

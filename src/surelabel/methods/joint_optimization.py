@@ -34,7 +34,22 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from surelabel.config import Constant, OptimiserConfig
-from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View, total
+from surelabel.core import (
+    Batch,
+    Clock,
+    Method,
+    Pass,
+    Rows,
+    Run,
+    SampleStore,
+    Stage,
+    Step,
+    TargetTable,
+    Task,
+    Verdict,
+    View,
+    total,
+)
 from surelabel.core.losses import cross_entropy
 
 PUBLISHED_EPOCHS = 320
@@ -141,11 +156,11 @@ class JointOptimization(Method):
         loss = cross_entropy(logits, self.target.read(batch.index))
         return Step({"cross_entropy": batch.mean(loss)}, seen=logits.detach())
 
-    def targets(self) -> SampleStore:
-        """The table of t."""
-        return self.target
+    def target_tables(self) -> list[TargetTable]:
+        """Return the table of t."""
+        return [TargetTable(self.target)]
 
-    def corrected(self, run: Run) -> Tensor:
-        """The final labels."""
-        rows = self.target.whole()
-        return rows / rows.sum(1, keepdim=True)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and t, normalised."""
+        target = self.target.read(rows.index)
+        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))

@@ -41,7 +41,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, gathered, own_rows
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View, gathered, own_rows
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._selection import ROUNDING, smallest
 
@@ -217,9 +217,7 @@ class MentorNet(Method):
         mentor = CURRICULA[self.curriculum] if self.mentor is None else self.mentor
         return mentor(loss, loss - self.threshold, torch.full_like(loss, percent))
 
-    def evidence(self, run: Run) -> dict[str, Tensor]:
-        """V of each row at the end of training."""
-        losses = run.collect(
-            lambda batch: cross_entropy(self.network(batch.x).logits, batch.label), View(augment=False)
-        )
-        return {"weight": self.weights(losses, 99)}
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default; the evidence is v at the end of training."""
+        losses = -rows.at_given(rows.prediction).log()
+        return Verdict(rows.mean_given_probability, rows.prediction, {"weight": self.weights(losses, 99)})

@@ -34,7 +34,22 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from surelabel.config import Constant, OptimiserConfig
-from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View, gathered, own_rows
+from surelabel.core import (
+    Batch,
+    Clock,
+    Method,
+    Pass,
+    Rows,
+    Run,
+    SampleStore,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+    gathered,
+    own_rows,
+)
 from surelabel.core.losses import cross_entropy
 
 MEMORY = 10
@@ -137,12 +152,12 @@ class NLNL(Method):
 
     def look_back(self, run: Run, threshold: float) -> None:
         """Bring conf up to date."""
-        self.conf.copy_(self.confidences())
+        self.conf.copy_(self.recent.apply_rows(self.mean_over_visits))
         run.note("selected_share", (self.conf >= threshold).float().mean().item())
 
-    def confidences(self) -> Tensor:
-        """(N,) mean of p_y over the last visits; 1 / K for samples that were never visited."""
-        return self.recent.apply_rows(lambda rows: rows.nanmean(1).nan_to_num(1 / self.task.num_classes))
+    def mean_over_visits(self, recent: Tensor) -> Tensor:
+        """Return the mean of p_y over the last visits; 1 / K for samples that were never visited."""
+        return recent.nanmean(1).nan_to_num(1 / self.task.num_classes)
 
     def nl_step(self, batch: Batch, clock: Clock) -> Step:
         """Negative learning on all samples."""
@@ -185,6 +200,6 @@ class NLNL(Method):
         stages = self.stages()
         return stages[: [stage.name for stage in stages].index(name)]
 
-    def label_quality(self, run: Run) -> Tensor:
-        """conf, the mean of p at the given label over the last visits."""
-        return self.confidences()
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return conf, the mean of p at the given label over the last visits."""
+        return Verdict(self.mean_over_visits(self.recent.read(rows.index)), rows.prediction)

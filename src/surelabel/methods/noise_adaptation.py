@@ -34,7 +34,7 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
@@ -183,11 +183,7 @@ class NoiseAdaptation(Method):
         """The classifier's prediction, without the layer."""
         return self.network(x).logits.softmax(1)
 
-    def corrected(self, run: Run) -> Tensor:
-        """The posterior of the true class given the sample and its given label."""
-        return posterior(super().corrected(run), self.given, self.transition)
-
-    def label_quality(self, run: Run) -> Tensor:
-        """Mean of the posterior of the given label and of the running mean of p at it."""
-        at_given = self.corrected(run).gather(1, self.given[:, None]).squeeze(1)
-        return ((at_given + run.record.mean_given_probability) / 2).clamp(0, 1)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the posterior of the true class; quality is the mean of its p_y and the running mean."""
+        corrected = posterior(rows.prediction, rows.given, self.transition)
+        return Verdict((rows.at_given(corrected) + rows.mean_given_probability) / 2, corrected)

@@ -38,7 +38,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from surelabel.config import Constant, OptimiserConfig
-from surelabel.core import Batch, Clock, Method, Run, SampleStore, Stage, Step, Task
+from surelabel.core import Batch, Clock, Method, Problem, Rows, SampleStore, Stage, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 
 BACKBONE_SHARE = 70 / 320
@@ -148,12 +148,14 @@ class PENCIL(Method):
         loss = batch.mean(divergence(logits, log_label)) / self.task.num_classes
         return Step({"divergence": loss}, seen=logits.detach())
 
-    def targets(self) -> SampleStore:
-        """The table of d."""
-        return self.label
+    def target_tables(self) -> list[TargetTable]:
+        """Return the table of d."""
+        return [TargetTable(self.label)]
 
-    def warnings(self) -> list[str]:
-        """A weight of the given label with which it stays the likeliest for ever."""
+    def advice(self, problem: Problem) -> list[str]:
+        """Add a warning about a weight that keeps the given label the likeliest for ever."""
+        if problem != "settings":
+            return super().advice(problem)
         largest = 1 / self.task.num_classes
         if self.given_weight < largest:
             return []
@@ -162,7 +164,7 @@ class PENCIL(Method):
             f"use given_weight={PUBLISHED_GIVEN_WEIGHT * largest:.2g}, or any value below 1/K = {largest:.2g}"
         ]
 
-    def corrected(self, run: Run) -> Tensor:
-        """The label distributions d."""
-        rows = self.label.whole()
-        return rows / rows.sum(1, keepdim=True)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and d, normalised."""
+        target = self.label.read(rows.index)
+        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))

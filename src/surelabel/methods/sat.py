@@ -19,9 +19,8 @@ in time (E_s = 2, 0.92): E_s must end before wrong labels are memorised, which t
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
-from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
+from surelabel.core import Batch, Clock, Method, Rows, SampleStore, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 
 PUBLISHED_START_SHARE = 60 / 200
@@ -64,11 +63,11 @@ class SAT(Method):
             loss = batch.mean(weight * cross_entropy(logits, target)) / batch.mean(weight)
         return Step({"cross_entropy": loss}, seen=logits.detach())
 
-    def targets(self) -> SampleStore:
-        """The table of t."""
-        return self.target
+    def target_tables(self) -> list[TargetTable]:
+        """Return the table of t."""
+        return [TargetTable(self.target)]
 
-    def corrected(self, run: Run) -> Tensor:
-        """The targets."""
-        rows = self.target.whole()
-        return rows / rows.sum(1, keepdim=True)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and t, normalised."""
+        target = self.target.read(rows.index)
+        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))

@@ -37,7 +37,21 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import EMA, Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
+from surelabel.core import (
+    EMA,
+    Batch,
+    Clock,
+    Method,
+    Pass,
+    Rows,
+    Run,
+    SampleStore,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+)
 from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
@@ -187,7 +201,7 @@ class SelfEnsemble(Method):
         """The teacher's prediction."""
         return self.teacher(x).logits.softmax(1)
 
-    def corrected(self, run: Run) -> Tensor:
-        """The ensemble, divided by its sum."""
-        rows = self.ensemble.whole()
-        return rows / rows.sum(1, keepdim=True)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and the ensemble, normalised."""
+        ensemble = self.ensemble.read(rows.index)
+        return Verdict(rows.mean_given_probability, ensemble / ensemble.sum(1, keepdim=True))

@@ -16,7 +16,7 @@ import math
 
 from pydantic import NegativeFloat, NonNegativeFloat
 
-from surelabel.core import Batch, Clock, Method, Step, Task
+from surelabel.core import Batch, Clock, Method, Problem, Step, Task
 from surelabel.core.losses import cross_entropy, reverse_cross_entropy
 
 LOG_ZERO = math.log(1e-4)
@@ -56,6 +56,8 @@ class SL(Method):
         terms = {"forward": self.forward_weight * forward, "reverse": self.reverse_weight * reverse}
         return Step(terms, seen=logits.detach())
 
-    def hint_at_chance(self) -> str:
-        """The authors' advice."""
-        return f"forward_weight={self.forward_weight:g} may be too small to start; the authors advise 1 to 10"
+    def advice(self, problem: Problem) -> list[str]:
+        """Pass on the authors' advice for training that does not start."""
+        if problem != "chance":
+            return super().advice(problem)
+        return [f"forward_weight={self.forward_weight:g} may be too small to start; the authors advise 1 to 10"]

@@ -90,9 +90,9 @@ class TrainedModel:
     def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
         """(N,) tau of raw inputs; None for methods that have none."""
         inputs = self._checked(x)
-        if self.method.confidence(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
+        if self.method.tau(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
             return None
-        return self._sweep(self.method.confidence, inputs, batch_size)
+        return self._sweep(self.method.tau, inputs, batch_size)
 
     def seen(self, raw: Tensor) -> Tensor:
         """What the method was trained on: raw inputs, or the features that a frozen backbone makes of them."""

@@ -12,10 +12,11 @@ from surelabel.data.corpus import Corpus
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Progress, Setup
 from surelabel.engine.signals import stop_on_signals
-from surelabel.engine.verdict import finish
+from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
 from surelabel.runs.run_dir import RunDir
+from surelabel.runs.samples import TopK
 from surelabel.training import build, cached_features, warm_start
 from surelabel.training.startup import check_or_write
 
@@ -39,11 +40,12 @@ def train(
         job = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
         return build.method(config, job)
 
-    first = make_method(config.train.seed)
-    warnings = [*config.notices(), *first.warnings(), *build.notes(first)]
+    torch.manual_seed(config.train.seed)  # for weights that a method draws without the factory
+    method = make_method(config.train.seed)
+    warnings = [*config.notices(), *method.advice("settings"), *build.notes(method)]
     # A saved state has gone on from these weights already.
     warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
-    warnings += [] if warm is None else warm.apply(first)
+    warnings += [] if warm is None else warm.apply(method)
     fabric = distributed.start(config.train)
     loader = build.loader(config, corpus, fabric.device)
     torch.manual_seed(config.train.seed)
@@ -52,15 +54,28 @@ def train(
         stop = stack.enter_context(stop_on_signals())
         for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
             progress.warn(text)
-        setup = Setup(config, corpus, make_method, loader, run_dir, fabric, progress, interrupt or stop)
+        setup = Setup(config, corpus, method, make_method, loader, run_dir, fabric, progress, interrupt or stop)
         engine = Engine(setup)
-        if warm is not None:
-            with distributed.bare(engine.method):
-                warm.apply(engine.method)
         engine.run(resume=run_dir.state_file.exists())
         finish(engine)
         distributed.wait_for_all()
     return run_dir
+
+
+def finish(engine: Engine) -> None:
+    """Write samples.parquet, the weights and `done`; every rank calls, the first one writes."""
+    columns, weights = collect_columns(engine), weights_of(engine)
+    if not distributed.is_first():
+        return
+    run_dir = engine.setup.run_dir
+    dense = {name: values.dense() if isinstance(values, TopK) else values for name, values in columns.items()}
+    run_dir.write_table("samples.parquet", dense)
+    from safetensors.torch import save_file
+
+    run_dir.write("model.safetensors", lambda path: save_file(weights, path))
+    run_dir.rewrite_metrics(engine.history)
+    run_dir.write_json("done", summarise(engine))
+    run_dir.state_file.unlink(missing_ok=True)
 
 
 def _together(device: torch.device, work: Callable[[], None]) -> None:
