@@ -3,11 +3,13 @@
 import re
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 import surelabel
 from surelabel import methods
+from surelabel.console import Silent
 from surelabel.core.method import option_help
 from surelabel.errors import ConfigError
 
@@ -37,6 +39,22 @@ def test_it_trains_by_name(tiny, tmp_path):
     assert surelabel.audit(run).measures()["quality_auroc"] > 0.7
     assert run.config().method.name == "my_methods.doubt"
     assert surelabel.load(run.path, trust=True).predict_proba([[0.0] * 6]).shape == (1, 3)
+
+
+@pytest.mark.usefixtures("package")
+def test_its_verdict_and_its_advice_reach_the_user(tiny, tmp_path):
+    class Listens(Silent):
+        heard: ClassVar[list[str]] = []
+
+        def warn(self, text):
+            self.heard.append(text)
+
+    config = tiny("my_methods.doubt", train__epochs=2, data__validation_fraction=0.2)
+    samples = surelabel.fit(config, tmp_path / "run", progress=Listens()).samples().to_pylist()
+    trained = [row for row in samples if row["split"] == "train"]
+    assert all(row["belief"] == row["quality"] for row in trained)
+    assert all(row["belief"] is None for row in samples if row["split"] != "train")
+    assert any("momentum=0.9 hardly forgets in 2 epochs" in text for text in Listens.heard)
 
 
 @pytest.mark.usefixtures("package")
