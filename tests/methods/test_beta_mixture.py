@@ -155,12 +155,12 @@ class TestStep:
             0.5 * uniformity_penalty(x[:, :K], batch.weight).item(), rel=1e-5
         )
 
-    def test_dynamic_mixing_by_trust(self, make, make_batch, late):
+    def test_dynamic_mixing_by_belief(self, make, make_batch, late):
         method, batch = make(variant="dynamic"), make_batch(X, GIVEN)
         method.wrong.copy_(WRONG)
         ((_, order),) = mixed([(X, torch.eye(N), batch.weight)], 0.0, late)
         partner, trust = order.argmax(1), 1 - WRONG.clamp(1e-4, 1 - 1e-4)
-        x, target = method.mixed_by_trust(batch, ONE_HOT, late)
+        x, target = method.mix_by_belief(batch, ONE_HOT, late)
         for i, j in enumerate(partner.tolist()):
             share = trust[i] / (trust[i] + trust[j])
             assert torch.allclose(x[i], share * X[i] + (1 - share) * X[j], atol=1e-6)

@@ -133,6 +133,6 @@ class TestStages:
 
 
 def test_prior_of_the_given_labels(make):
-    assert make(prior="given").prior.tolist() == [0.5, 0.25, 0.25]
-    assert make(given=torch.tensor([0, 0, 1, 0]), prior="given").prior.tolist() == [0.75, 0.25, 0]
-    assert torch.allclose(make().prior, UNIFORM)
+    assert make(prior="given").class_prior.tolist() == [0.5, 0.25, 0.25]
+    assert make(given=torch.tensor([0, 0, 1, 0]), prior="given").class_prior.tolist() == [0.75, 0.25, 0]
+    assert torch.allclose(make().class_prior, UNIFORM)

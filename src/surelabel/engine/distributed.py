@@ -79,7 +79,7 @@ def unwrapped(network: nn.Module) -> nn.Module:
 
 @contextlib.contextmanager
 def bare(method: Method) -> Iterator[None]:
-    """Unwrap the method's networks, so that saved names do not depend on the number of processes."""
+    """Unwrap the method's networks, so that saved names are the same on any number of ranks."""
     wrapped = method.networks()
     for name, network in wrapped.items():
         setattr(method, name, unwrapped(network))

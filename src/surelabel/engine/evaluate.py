@@ -54,7 +54,7 @@ def accuracies(probability: Tensor, label: Tensor) -> dict[str, float]:
 
 
 def memorisation(prediction: Tensor, given: Tensor, clean: Tensor) -> dict[str, dict[str, float]]:
-    """Return how clean and false labels end up, as fractions of each group (Figure 1 of the paper)."""
+    """Return how clean and false labels are predicted, as fractions (the paper's Figure 1)."""
     false = given != clean
     right, memorised = prediction == clean, prediction == given
     result = {}
@@ -78,7 +78,7 @@ def current_stores(method: Method) -> list[SampleStore]:
 
 
 class GradientShare:
-    """The L1 norm of the gradient at the logits, by clean and false labels (Figure 3 of the paper)."""
+    """L1 norms of the gradient at the logits, of clean and false labels (the paper's Figure 3)."""
 
     def __init__(self, networks: list[nn.Module], is_false: Tensor) -> None:
         self.is_false = is_false
@@ -93,7 +93,7 @@ class GradientShare:
             self._logits.append(outputs.logits)
 
     def after_backward(self, batch: Batch, is_mixed: bool = False) -> None:
-        """Add a step; mixed rows, which belong to two labels, and rows of other batches do not count."""
+        """Add a step; mixed rows, which have two labels, and rows of other batches do not count."""
         for logits in self._logits:
             if logits.grad is not None and len(logits) == batch.num_rows and not is_mixed:
                 norm = logits.grad.abs().sum(1).to(self.sums.dtype) * batch.weight

@@ -75,7 +75,7 @@ class Setup:
 
 
 class Engine:
-    """Runs a method from its first step, or from a saved state, to its end; implements core's Run."""
+    """Runs a method from its first step, or a saved state, to its end; implements core's Run."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.config, self.loader = setup, setup.config, setup.loader
@@ -98,7 +98,7 @@ class Engine:
         self.metrics = Metrics(self)
 
     def _fix_trusted_rows(self) -> None:
-        """Fix the targets of confirmed labels as their table starts, or one-hot if it starts empty."""
+        """Fix the targets of confirmed labels: as a table starts, or one-hot if it is empty."""
         trusted = self.method.trusted
         if trusted.any():
             given = F.one_hot(self.method.given, self.setup.corpus.num_classes)

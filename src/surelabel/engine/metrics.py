@@ -114,7 +114,7 @@ class Metrics:
         return {"tests": measured} if validation is None else {"tests": measured, "validation": validation}
 
     def _on_training_rows(self, has_news: bool) -> dict[str, Any]:
-        """Return how given, clean and false labels are predicted, in epochs with new predictions."""
+        """Return how given, clean and false labels are predicted, if there are new predictions."""
         record, result = self.engine.record, dict[str, Any]()
         seen = record.visits > 0
         if has_news:

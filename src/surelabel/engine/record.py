@@ -7,7 +7,7 @@ from surelabel.core.state import SampleStore
 
 
 class SampleRecord(nn.Module):
-    """Implements core's Record: (N,) buffers, updated once an epoch from a table that steps write."""
+    """Implements core's Record: (N,) buffers, updated once an epoch from what steps write."""
 
     visits: Tensor
     prediction: Tensor

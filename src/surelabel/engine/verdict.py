@@ -156,7 +156,7 @@ def weights_of(engine: Engine) -> dict[str, Tensor]:
 
 
 def summarise(engine: Engine) -> dict[str, Any]:
-    """Return the last epoch's metrics, and the best test accuracy, which needs an oracle to stop."""
+    """Return the last metrics, and the best test accuracy, which only an oracle could stop at."""
     last = engine.history[-1]
     summary: dict[str, Any] = {"epochs": last["epoch"], "last": last}
     for name in last.get("tests", {}):

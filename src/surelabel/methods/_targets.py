@@ -120,7 +120,7 @@ class TemporalEnsembling(nn.Module):
         self.register_buffer("has_started", torch.tensor(False))
 
     def update(self, batch: Batch, clock: Clock, probability: Tensor, _tau: Tensor) -> Tensor:
-        """Add the predictions to the ensemble; return the given labels first and the ensemble later."""
+        """Add the predictions to the ensemble; return the given labels, and later the ensemble."""
         self.table.blend(batch.index, probability, self.momentum)
         ensemble = self.table.read(batch.index)
         self.has_started.fill_(clock.epoch >= self.start)

@@ -65,7 +65,7 @@ def log_tau(logits: Tensor, confidence_logit: Tensor | None) -> tuple[Tensor, Te
 def car_terms(
     logits: Tensor, confidence_logit: Tensor | None, target: Tensor, *, log_zero: float = LOG_ZERO
 ) -> CarTerms:
-    """Compute Eq. 3, 4 and 6 per sample, from (B, K) logits, (B,) confidence logits, (B, K) targets.
+    """Compute Eq. 3, 4 and 6 per sample: (B, K) logits, (B,) confidence logits, (B, K) targets.
 
     Without confidence logits tau is max p, with its gradient. All is computed in log space: log q =
     log(tau p + (1 - tau) t) by logaddexp, so that nothing is clamped and no gradient vanishes for
@@ -81,7 +81,7 @@ def car_terms(
     log_sure, log_doubt = log_tau(logits, None if confidence_logit is None else confidence_logit.to(dtype))
     log_p = F.log_softmax(logits, 1)
     has_target = target > 0
-    # Where t = 0 the value is multiplied by t: any finite stand-in for log t keeps gradients finite.
+    # Where t = 0 the value is multiplied by t: any finite value of log t keeps gradients finite.
     log_t = torch.where(has_target, target, 1.0).log()
     log_tau_p = log_sure[:, None] + log_p
     log_q = torch.where(has_target, torch.logaddexp(log_tau_p, log_doubt[:, None] + log_t), log_tau_p)
@@ -112,15 +112,18 @@ def car_loss(
 
 
 class CAR(Method):
-    """Confidence Adaptive Regularization: an indicator branch, a loss it damps, and targets corrected with momentum.
+    """Confidence Adaptive Regularization: an indicator damps the loss, momentum corrects targets.
 
     Options:
-        penalty_weight: lambda, the price of low confidence; default max(0.5, 0.1 (K - 1)), the paper's grid is 0.5, 10, 50
-        reverse_weight: beta, weight of the reverse term; the paper has 0 on CIFAR-10 and 0.1 on harder sets
+        penalty_weight: lambda, the price of low confidence; default max(0.5, 0.1 (K - 1)), the
+          paper's grid is 0.5, 10, 50
+        reverse_weight: beta, weight of the reverse term; the paper has 0 on CIFAR-10 and 0.1 on
+          harder sets
         log_zero: A, what log 0 is defined as in the reverse term
         targets: how targets are estimated: car, none (the given labels) or temporal_ensembling
         confidence: where tau comes from: indicator, or max_probability (the paper's ablation)
-        correction_start: E_c, the epoch from which targets change; default the published share of the run, 60/500
+        correction_start: E_c, the epoch from which targets change; default the published share of
+          the run, 60/500
         momentum: alpha, the share of the old target that stays in an update
         threshold: delta, rows with a smaller tau keep their target
         indicator_layers: fully connected layers of the indicator branch
@@ -150,7 +153,7 @@ class CAR(Method):
         self.network = task.network(indicator=confidence == "indicator", indicator_layers=indicator_layers)
         self.target = make_targets(task, targets, correction_start, momentum, threshold)
         self.last_tau = SampleStore(task.num_samples, fill=torch.nan)
-        self.register_load_state_dict_pre_hook(rename_tau_of_0_1_0)
+        self.register_load_state_dict_pre_hook(rename_tau_of_0_1_0)  # type: ignore[no-untyped-call]  # torch's
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Run lines 5 to 11 of Algorithm 1: update the targets, then compute Eq. 7."""
@@ -176,7 +179,7 @@ class CAR(Method):
         return self.target.tables()
 
     def advice(self, problem: Problem) -> list[str]:
-        """Warn of targets that never change, and of a penalty weight that keeps training at chance."""
+        """Warn of targets that never change, or of a penalty weight that is too small."""
         if problem == "settings":
             return self.target.advice()
         classes = self.task.num_classes
@@ -190,7 +193,7 @@ class CAR(Method):
 
 
 def default_penalty_weight(num_classes: int) -> float:
-    """Return lambda so that the gradient multiplier at the start, Q0 = lambda / (K - 1), is >= 0.1."""
+    """Return a lambda with which gradients start damped to Q0 = lambda / (K - 1) >= 0.1."""
     return max(0.5, 0.1 * (num_classes - 1))
 
 

@@ -12,11 +12,13 @@ from surelabel.methods._targets import GivenLabels, Momentum, Strategy, make_tar
 
 
 class CrossEntropy(Method):
-    """Plain cross entropy; it memorises wrong labels, which is what the others are measured against.
+    """Plain cross entropy, the baseline; it memorises wrong labels.
 
     Options:
-        targets: what the loss aims at: none (the given labels), car or temporal_ensembling (the CAR paper's last table)
-        correction_start: E_c, the epoch from which targets change; default the published share of the run, 60/500
+        targets: what the loss aims at: none (the given labels), car or temporal_ensembling (the CAR
+          paper's last table)
+        correction_start: E_c, the epoch from which targets change; default the published share of
+          the run, 60/500
         momentum: alpha, the share of the old target that stays in an update
     """
 
