@@ -1,4 +1,4 @@
-"""The page on adding a method: its code, dropped into a temporary package, trains by name."""
+"""The page on adding a method: its code trains by name from a temporary package."""
 
 import re
 import sys
@@ -18,7 +18,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "add-a-method.md"
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package with the page's method in it."""
+    """A package that contains the page's method."""
     code = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
     folder = tmp_path / "my_methods"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""What every method declares, and what it has without declaring it."""
+"""The declarations of every method, and the defaults of the hooks."""
 
 import inspect
 from types import SimpleNamespace
@@ -42,10 +42,11 @@ class Two(Method):
 
     def __init__(self, task: Task, *, alpha: float = 1.0, beta: int | None = None) -> None:
         super().__init__(task)
+        self.alpha, self.beta = alpha, beta
         self.first, self.second, self.table = Line(1.0), Line(2.0), SampleStore(3)
         self.frozen = Line().requires_grad_(False)
 
-    def step(self, batch, clock, **others) -> Step:
+    def step(self, _batch, _clock) -> Step:
         return Step({})
 
 

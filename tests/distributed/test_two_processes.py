@@ -1,4 +1,4 @@
-"""Two gloo processes against one: the same loss trace, the same per-sample state, checkpoints that cross over."""
+"""Two gloo processes against one: equal losses and states, interchangeable checkpoints."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ NOT_COMPARED = ("seconds", "samples_per_second", "epoch", "stage_epoch", "stage"
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -45,7 +45,7 @@ def on_two_processes(jobs: list[dict], folder: Path) -> None:
 
 
 def config_for(name: str, **train: object) -> dict:
-    """75 rows in batches of 15: a global batch does not divide by two, so padding happens in every step."""
+    """A run with 75 rows in batches of 15, an odd number, so that every step has padding."""
     return {
         "data": {"source": "blobs.npz", "validation_fraction": 0.1},
         "noise": {"kind": "symmetric", "rate": 0.3},
@@ -57,7 +57,7 @@ def config_for(name: str, **train: object) -> dict:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, make_blobs):
-    """All two-process jobs, run once: starting two processes costs more than the jobs."""
+    """The results of all two-process jobs, run once, because starting processes is slow."""
     folder = tmp_path_factory.mktemp("two")
     make_blobs(folder / "blobs.npz")
     jobs = []
@@ -85,7 +85,7 @@ def located(config: dict, folder: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def alone(folder):
-    """One process's run of a method, trained when first asked for."""
+    """The run of a method on one process, trained on first use."""
     made: dict[str, RunDir] = {}
 
     def run(name: str) -> RunDir:
@@ -97,7 +97,7 @@ def alone(folder):
 
 
 def assert_same(one: RunDir, two: RunDir) -> None:
-    """The same metrics and the same verdicts, up to the order of summation."""
+    """Check that metrics and verdicts are equal up to the order of summation."""
     assert len(one.metrics()) == len(two.metrics())
     for a, b in zip(one.metrics(), two.metrics(), strict=True):
         compare(a, b, f"epoch {a['epoch']}")
@@ -111,7 +111,7 @@ def assert_same(one: RunDir, two: RunDir) -> None:
 
 
 def compare(a: object, b: object, where: str) -> None:
-    """Equal structure, numbers to 1e-5."""
+    """Check that structures are equal, with numbers to 1e-5."""
     if isinstance(a, dict):
         assert a.keys() == b.keys()
         for key in a.keys() - set(NOT_COMPARED):

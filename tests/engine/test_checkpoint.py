@@ -1,4 +1,4 @@
-"""Where training stands, on disk."""
+"""The saved position of a run."""
 
 import pytest
 import torch
@@ -28,10 +28,10 @@ class Two(Method):
         super().__init__(Task(2, 3, torch.tensor([0, 1, 1]), 5, Line))
         self.network, self.table = Line(), SampleStore(3, 2)
 
-    def first_step(self, batch, clock, **others) -> Step:
+    def first_step(self, _batch, _clock, **_others) -> Step:
         return Step({})
 
-    def second_step(self, batch, clock, **others) -> Step:
+    def second_step(self, _batch, _clock, **_others) -> Step:
         return Step({})
 
 

@@ -1,4 +1,4 @@
-"""Each sample's history, by hand."""
+"""The history of each sample, by hand."""
 
 import math
 
@@ -11,7 +11,7 @@ GIVEN = torch.tensor([0, 1, 2, 0])
 
 
 def say(record: SampleRecord, said: dict[int, list[float]], epoch: int) -> None:
-    """One epoch in which the rows named were seen with these logits."""
+    """An epoch in which the rows at `index` had these logits."""
     index = torch.tensor(list(said))
     record.see(index, torch.tensor(list(said.values())), GIVEN[index])
     record.close_epoch(epoch)

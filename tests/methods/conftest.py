@@ -1,4 +1,4 @@
-"""A task whose networks can be read off their input, a batch, and a run, all small enough to compute by hand."""
+"""A task, a batch and a run that are small enough to compute results by hand."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -13,14 +13,14 @@ from surelabel.models import Network
 
 
 class Slices:
-    """Makes networks that say what stands in their input: the n-th reads K logits and h off columns n (K + 1) on."""
+    """Makes networks that copy their input: the n-th copies K logits and h from n (K + 1) on."""
 
     def __init__(self, num_classes: int, num_networks: int) -> None:
         self.num_classes, self.num_networks, self.num_made = num_classes, num_networks, 0
 
     def __call__(self, outputs: int | None = None, indicator: bool = False, **_layers: int) -> nn.Module:
         width = self.num_classes + 1
-        num_outputs = outputs or self.num_classes  # a (K + 1)th logit stands where h does
+        num_outputs = outputs or self.num_classes  # a (K + 1)th logit takes the place of h
         network = Network(nn.Identity(), width * self.num_networks, num_outputs, indicator=indicator)
         start = width * (self.num_made % self.num_networks)
         with torch.no_grad():
@@ -36,7 +36,7 @@ class Slices:
 
 
 class FakeRun:
-    """The Run that a method is handed, over inputs that are all there is."""
+    """A Run over a few inputs, without an engine."""
 
     def __init__(self, x: Tensor, label: Tensor, epoch: int = 1, seen: Tensor | None = None) -> None:
         self.x, self.label = x, label
@@ -73,7 +73,7 @@ def batch_of(
 
 @pytest.fixture(scope="session")
 def make_task() -> Callable[..., Task]:
-    """A Task over given labels, with networks that read their outputs off the input."""
+    """A Task over given labels, with networks that copy their input."""
 
     def make(given: Tensor, num_classes: int = 3, epochs: int = 20, num_networks: int = 1, **others: Any) -> Task:
         factory = Slices(num_classes, num_networks)

@@ -21,7 +21,7 @@ def make(make_task):
 
 @pytest.fixture
 def judged(make, make_run):
-    """A method whose first run, or whose both, had these AUMs."""
+    """A method whose first run, or whose two runs, had these AUMs."""
 
     def of(areas, roles, **options):
         method = make(**options)
@@ -74,7 +74,7 @@ class TestThresholdSamples:
 
     @pytest.mark.parametrize(("count", "flagged"), [(100, 98), (200, 197), (10, 9)])
     def test_more_than_one_percent_have_a_larger_one(self, count, flagged):
-        """By the authors' rule, applied to every threshold sample itself."""
+        """The threshold agrees with the authors' rule, applied to every threshold sample."""
         area = torch.arange(count, dtype=torch.float32)
         limit = threshold_of(area, torch.ones(count, dtype=torch.bool), 0.99)
         by_rule = torch.tensor([(area > value).float().mean() > 0.01 + 1e-6 for value in area])

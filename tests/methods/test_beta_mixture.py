@@ -1,4 +1,4 @@
-"""Beta mixture: the fit and its degenerate cases, the targets, and both ways of mixing."""
+"""Beta mixture: the fit and its degenerate cases, the targets, and both kinds of mixing."""
 
 import math
 

@@ -45,7 +45,7 @@ def make_car(make_task):
 
 @pytest.fixture
 def train(make_batch, make_clock):
-    """One step on the rows at `index`, which is all of them."""
+    """One step on the rows at `index`, by default all of them."""
 
     def step(method, epoch, index=(0, 1, 2, 3), x=X):
         index = torch.tensor(index)

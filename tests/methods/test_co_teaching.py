@@ -1,4 +1,4 @@
-"""Two networks that choose for each other: invariants (a) to (e) of the reference, the estimate of the noise rate."""
+"""Co-teaching: how two networks select for each other, and the estimated noise rate."""
 
 from itertools import pairwise
 

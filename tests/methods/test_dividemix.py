@@ -1,4 +1,4 @@
-"""DivideMix: co-divide, co-refine, co-guess, and the ends of each."""
+"""DivideMix: dividing, refining and guessing, and the edge cases of each."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,7 @@ FIRST, SECOND = slice(0, 3), slice(4, 7)
 
 
 def inputs(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """What the two networks say, side by side, each with a column for an h that nobody reads."""
+    """Inputs for both networks side by side, each with a column for h, which is not used."""
     h = torch.zeros(len(first), 1)
     return torch.cat([first, h, second, h], 1)
 

@@ -1,4 +1,4 @@
-"""L_DMI: the determinant by hand, what does not change it, and batches that have none."""
+"""L_DMI: the determinant by hand, its invariances, and batches without one."""
 
 import math
 
@@ -48,7 +48,7 @@ class TestLoss:
         assert dmi_loss(sums_of(p[:, [2, 0, 3, 1]], label)).item() == pytest.approx(expected)
 
     def test_noise_adds_a_constant(self):
-        """With labels that are T's rows of the clean ones, the loss grows by -log |det T| whatever the network says."""
+        """Labels drawn by T raise the loss by -log |det T|, whatever the network predicts."""
         generator = torch.Generator().manual_seed(0)
         clean = torch.arange(30) % 3
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""ELR+: whose average writes whose targets, what is mixed with what, and how averages follow."""
+"""ELR+: which average writes which targets, what is mixed, and how averages follow."""
 
 import math
 

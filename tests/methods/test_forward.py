@@ -55,7 +55,7 @@ class TestLoss:
 
 
 def predictions_with_anchors(num_rows: int, skip: int) -> torch.Tensor:
-    """Predictions whose `skip` likeliest rows of each class are one-hot outliers, and whose next is T's row."""
+    """Predictions with `skip` one-hot outliers per class, followed by T's row as the anchor."""
     return torch.cat(
         [torch.eye(3, dtype=torch.float64).repeat(skip, 1), T, torch.full((num_rows - 3 * skip - 3, 3), 1 / 3)]
     )

@@ -1,4 +1,4 @@
-"""INCV: the rate from an agreement, halves, selection and removal, and the main stage on the selection."""
+"""INCV: the noise rate, halves, selection and removal, and the main stage."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ N = len(GIVEN)
 
 
 def inputs(strength: torch.Tensor, given: torch.Tensor = GIVEN) -> torch.Tensor:
-    """Both networks give the label `strength` more than the other classes."""
+    """Inputs with which both networks prefer the label by `strength`."""
     logits = strength[:, None] * F.one_hot(given, K)
     h = torch.zeros(len(given), 1)
     return torch.cat([logits, h, logits, h], 1)
@@ -34,7 +34,7 @@ def make(make_task):
 
 
 def iterate(method, run, iteration):
-    """Both halves of an iteration, judged by networks that read their input."""
+    """Judge both halves of an iteration."""
     for side in (0, 1):
         method.judge(iteration, side, run)
 
@@ -48,7 +48,7 @@ class TestRate:
 
     @pytest.mark.parametrize("agreement", [0.1, 0.05, 0.0])
     def test_chance_and_below(self, agreement):
-        # Just at chance the root is of a rounding error.
+        # Exactly at chance the root is taken of a rounding error.
         assert noise_rate(agreement, 10) == pytest.approx(0.9, abs=1e-6)
 
     def test_of_the_selected_by_hand(self):

@@ -1,4 +1,4 @@
-"""Joint Optimization: the three terms, labels from the last epochs' predictions, two stages."""
+"""Joint Optimization: the three terms, labels from recent predictions, two stages."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""MentorNet: the table of curricula, the running threshold, example dropout, and the learned mentor."""
+"""MentorNet: curricula, the running threshold, example dropout, and the learned mentor."""
 
 import math
 
@@ -179,7 +179,7 @@ class TestLearnedMentor:
     def test_is_taught_once_also_over_a_restart(self, taught, make, make_run, monkeypatch):
         after = make(mentor="learned")
         after.load_state_dict(taught.state_dict())
-        monkeypatch.setattr("surelabel.methods.mentornet.taught", lambda *_: pytest.fail("taught again"))
+        monkeypatch.setattr("surelabel.methods.mentornet.teach", lambda *_: pytest.fail("taught again"))
         after.plan(make_run(X, GIVEN, epoch=2))
         assert torch.equal(after.mentor.layers[0].weight, taught.mentor.layers[0].weight)
 

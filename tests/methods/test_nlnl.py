@@ -1,4 +1,4 @@
-"""NLNL: what a sample is not, which samples are believed, and the memory of ten visits."""
+"""NLNL: negative learning, which samples are selected, and the memory of ten visits."""
 
 import math
 from dataclasses import replace

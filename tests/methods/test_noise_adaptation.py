@@ -1,4 +1,4 @@
-"""The noise adaptation layer: its loss, its start from a confusion matrix, the end by held-out loss."""
+"""The noise adaptation layer: its loss, its initial confusion matrix, and early stopping."""
 
 import math
 

@@ -151,7 +151,9 @@ class TestGivenWeight:
         method = make(given_weight=0.2, label_rate=600.0)
         for epoch in range(1, 400):
             method.label_step(make_batch(X, GIVEN), make_clock(epoch))
-        assert torch.allclose(verdict_of(method, X, GIVEN).corrected, (P + 0.2 * 3 * ONE_HOT) / (1 + 0.2 * 3), atol=1e-3)
+        assert torch.allclose(
+            verdict_of(method, X, GIVEN).corrected, (P + 0.2 * 3 * ONE_HOT) / (1 + 0.2 * 3), atol=1e-3
+        )
 
     def test_one_that_no_label_can_escape_gives_a_warning(self, make):
         (text,) = make(given_weight=0.4).advice("settings")

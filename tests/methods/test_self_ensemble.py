@@ -1,4 +1,4 @@
-"""SELF: the ensemble, the filter, iterations that end when a score stops improving."""
+"""SELF: the ensemble, the filter, and iterations that end when the score stops improving."""
 
 import math
 from itertools import pairwise
