@@ -78,7 +78,7 @@ def test_its_options_are_checked_and_explained():
 
 
 @pytest.mark.usefixtures("package")
-def test_what_cannot_be_found_is_said():
+def test_errors_name_what_cannot_be_found():
     with pytest.raises(ConfigError, match=r"my_methods\.nothing.*no module"):
         methods.find("my_methods.nothing")
     with pytest.raises(ConfigError, match=r"my_methods\.empty must define exactly one Method"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main(jobs_file: str) -> None:
-    """Run jobs of the form {"do": "fit" | "resume", "out", "config", "stop_after": steps | null}."""
+    """Run jobs of the form {"do": "fit" | "resume", "out", "config", "stop_after": steps}."""
     from surelabel.api import Interrupted, fit, resume
 
     for job in json.loads(Path(jobs_file).read_text()):

@@ -149,7 +149,7 @@ def test_a_stage_may_scale_the_runs_rate(make_engine):
     assert two == pytest.approx(0.1 * one)
 
 
-def test_stage_stops_early_when_it_says_so(make_engine):
+def test_stage_stops_early_when_stop_returns_true(make_engine):
     class Stops(Plain):
         def stages(self):
             return [Stage("train", 9, self.both, stop=lambda run: len(run.history) >= 3), Stage("more", 1, self.both)]
@@ -330,7 +330,7 @@ def test_changed_data_are_refused_on_resume(tiny, tmp_path, blobs):
         resume(tmp_path / "run")
 
 
-def test_still_at_chance_is_said_by_name(tiny, tmp_path):
+def test_warns_of_training_that_is_still_at_chance(tiny, tmp_path):
     listener = Listens()
     options = {"penalty_weight": 1e-6}
     fit(
@@ -342,13 +342,13 @@ def test_still_at_chance_is_said_by_name(tiny, tmp_path):
     assert len([text for text in listener.warnings if "chance" in text]) == 1
 
 
-def test_settings_that_cannot_correct_are_said_before_training(tiny, tmp_path):
+def test_warns_before_training_of_settings_that_cannot_correct(tiny, tmp_path):
     listener = Listens()
     fit(tiny("car", method__options={"correction_start": 99}), tmp_path / "run", progress=listener)
     assert any("never correct" in text and "correction_start=" in text for text in listener.warnings)
 
 
-def test_progress_hears_every_step_and_epoch(tiny, tmp_path):
+def test_progress_receives_every_step_and_epoch(tiny, tmp_path):
     listener = Listens()
     fit(tiny("cross_entropy", train__epochs=2), tmp_path / "run", progress=listener)
     assert listener.steps == [(e, b, 5) for e in (1, 2) for b in range(1, 6)]
@@ -442,7 +442,7 @@ def test_notes_of_a_finished_stage_are_kept(make_engine):
     assert engine.setup.run_dir.metrics()[-1]["estimates"] == {"estimate": 0.25}
 
 
-def test_memorisation_is_left_out_where_nobody_looked(make_engine):
+def test_memorisation_is_left_out_without_new_predictions(make_engine):
     """If steps return no logits, the record is filled every fifth epoch and in the last."""
 
     class SaysNothing(Plain):

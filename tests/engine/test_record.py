@@ -75,7 +75,7 @@ def test_learned_late(record):
     assert record.forgotten[0] == 0
 
 
-def test_a_row_seen_twice_in_an_epoch_counts_once_with_what_was_said_last(record):
+def test_a_row_seen_twice_in_an_epoch_counts_once_with_its_last_prediction(record):
     index = torch.tensor([0])
     record.see(index, torch.tensor([logits(1)]), GIVEN[index])
     record.see(index, torch.tensor([logits(0)]), GIVEN[index])

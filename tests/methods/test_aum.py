@@ -93,7 +93,7 @@ class TestThresholdSamples:
         assert not method.area[1].whole().any()
         assert torch.equal(step.seen, X[:, :K])
 
-    def test_have_their_own_label_in_the_other_run(self, make, make_batch, make_clock):
+    def test_have_their_given_label_in_the_other_run(self, make, make_batch, make_clock):
         method = make()
         method.second_step(make_batch(X, GIVEN), make_clock(1))
         own = method.role != 1
@@ -122,7 +122,7 @@ class TestJudgement:
         method = judged([[0.0, -5.0, -9.0, 9.0, -1.0, -1.0] + [3.0] * 6], self.ROLES)
         assert method.removed.nonzero().squeeze(1).tolist() == [2, 4, 5]
 
-    def test_nobody_is_removed_if_nobody_would_be_left(self, judged):
+    def test_nothing_is_removed_if_too_few_would_be_left(self, judged):
         low = [10.0, 10.0] + [-1.0] * 10
         high = [-1.0, -1.0, 10.0, 10.0] + [-1.0] * 8
         assert not judged([low, high], self.ROLES).removed.any()

@@ -279,13 +279,13 @@ class TestWarnings:
         assert make_car(epochs=5, correction_start=9, targets="none").advice("settings") == []
         assert make_car(epochs=5, correction_start=5, targets="temporal_ensembling").advice("settings") == []
 
-    def test_an_ensemble_that_never_becomes_the_target_is_said(self, make_car):
+    def test_an_ensemble_that_never_becomes_the_target(self, make_car):
         (text,) = make_car(epochs=5, correction_start=9, targets="temporal_ensembling").advice("settings")
         assert "never correct" in text
         start = int(re.search(r"use correction_start=(\d+)", text)[1])
         assert make_car(epochs=5, correction_start=start, targets="temporal_ensembling").advice("settings") == []
 
-    def test_a_period_longer_than_the_run_says_so(self, make_car):
+    def test_a_period_longer_than_the_run(self, make_car):
         (text,) = make_car(epochs=5, rate_period=10).advice("settings")
         assert "0 target update(s) in 5 epochs" in text
         assert "without restarts" in text

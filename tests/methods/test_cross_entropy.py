@@ -55,7 +55,7 @@ def test_plain_verdict_is_the_running_mean_and_the_prediction(make, verdict_of):
     assert torch.allclose(verdict.corrected, P)
 
 
-def test_car_targets_are_those_of_car_with_every_row_trusted(make, loss):
+def test_car_targets_are_those_of_car_with_every_row_confident(make, loss):
     method = make(targets="car", correction_start=2, momentum=0.75)
     assert loss(method, 1).item() == pytest.approx(soft(ONE_HOT), rel=1e-6)
     target = 0.75 * ONE_HOT + 0.25 * P

@@ -129,7 +129,7 @@ class TestJudgement:
         (walk,) = method.stages()[-1].plan
         assert walk.views["batch"].indices.tolist() == (~expected).nonzero().squeeze(1).tolist()
 
-    def test_nobody_is_removed_if_nobody_would_be_left(self, make, make_run):
+    def test_nothing_is_removed_if_too_few_would_be_left(self, make, make_run):
         method = make(remove="abstained")
         method.judge(make_run(torch.tensor([[0.0, 0.0, 0.0, 9.0]]).repeat(N, 1), GIVEN))
         assert not method.removed.any()

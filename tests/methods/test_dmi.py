@@ -108,7 +108,7 @@ class TestMethod:
         assert [stage.epochs for stage in stages] == expected
         assert [stage.name for stage in stages] == ["pretrain", "train"][: len(expected)]
 
-    def test_the_second_stage_goes_on_slowly(self, make):
+    def test_the_second_stage_continues_at_a_lower_rate(self, make):
         first, second = make(rate_factor=0.001).stages()
         assert (first.rate_factor, second.rate_factor) == (1, 0.001)
         assert second.reset is None

@@ -132,7 +132,7 @@ class TestMethod:
     def make(self, make_task):
         return lambda epochs=20, given=self.GIVEN, **others: Forward(make_task(given, epochs=epochs, **others))
 
-    def test_stages_share_the_epochs_and_the_second_starts_anew(self, make):
+    def test_stages_share_the_epochs_and_the_second_has_new_weights(self, make):
         first, second = make(epochs=21).stages()
         assert (first.name, second.name) == ("estimate", "train")
         assert (first.epochs, second.epochs) == (10, 11)
@@ -149,7 +149,7 @@ class TestMethod:
         trained = walk.views["batch"].indices
         assert sorted([*held_out.tolist(), *trained.tolist()]) == list(range(60))
 
-    def test_who_is_held_out_depends_on_the_seed(self, make):
+    def test_the_held_out_rows_depend_on_the_seed(self, make):
         assert torch.equal(make(seed=3).held_out, make(seed=3).held_out)
         assert not torch.equal(make(seed=3).held_out, make(seed=4).held_out)
 

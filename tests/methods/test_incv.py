@@ -194,7 +194,7 @@ class TestSelection:
         assert torch.equal(method.selected, BELIEVED)
         assert not method.candidate.any()
 
-    def test_asymmetric_noise_removes_nobody(self, make, make_run):
+    def test_asymmetric_noise_removes_nothing(self, make, make_run):
         method = make(asymmetric=True)
         method.rate.fill_(0.9)
         iterate(method, make_run(X, GIVEN), 1)
@@ -216,7 +216,7 @@ class TestSelection:
             assert not (method.selected & method.candidate).any()
         assert all(b[0] >= a[0] and b[1] <= a[1] for a, b in pairwise(sizes))
 
-    def test_keeps_what_networks_said_that_were_not_trained_on_it(self, make, make_run):
+    def test_keeps_predictions_of_networks_not_trained_on_a_row(self, make, make_run):
         method = make()
         method.judge(1, 0, make_run(X, GIVEN))
         judged = method.halves(1)[1]
@@ -285,7 +285,7 @@ class TestMainStage:
         terms = selected.step(make_batch(X[15:16], GIVEN[15:16], torch.tensor([15])), make_clock(1)).terms
         assert terms["first"].item() > 0
 
-    def test_nothing_selected_trusts_everything_at_the_estimated_rate(self, make, make_run):
+    def test_nothing_selected_uses_all_rows_at_the_estimated_rate(self, make, make_run):
         method = make()
         method.rate.fill_(0.5)
         assert method.forget_rate() == 0.5

@@ -136,7 +136,7 @@ class TestSteps:
             (grad,) = torch.autograd.grad(term, x)
             assert (grad.abs().sum(1) > 0).tolist() == expected
 
-    def test_nobody_believable_is_a_zero_with_a_gradient(self, make, make_batch, clock):
+    def test_an_empty_selection_is_a_zero_with_a_gradient(self, make, make_batch, clock):
         method = make()
         method.conf.zero_()
         for step, stage in ((method.sel_nl_step, "sel_nl"), (method.sel_pl_step, "sel_pl")):

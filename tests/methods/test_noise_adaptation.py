@@ -116,7 +116,7 @@ class TestStages:
         assert step.terms["noise_adaptation"].item() == pytest.approx(value, rel=1e-5)
         assert torch.equal(step.seen, x[:, :3])
 
-    def test_the_count_starts_anew_with_the_layer(self, make, make_run):
+    def test_the_count_is_reset_with_the_layer(self, make, make_run):
         method = make(patience=1)
         run = make_run(torch.zeros(60, 4), GIVEN)
         first, second = method.stages()

@@ -155,6 +155,6 @@ class TestGivenWeight:
             verdict_of(method, X, GIVEN).corrected, (P + 0.2 * 3 * ONE_HOT) / (1 + 0.2 * 3), atol=1e-3
         )
 
-    def test_one_that_no_label_can_escape_gives_a_warning(self, make):
+    def test_warns_of_one_that_no_label_can_escape(self, make):
         (text,) = make(given_weight=0.4).advice("settings")
         assert "method.given_weight=0.4 can never correct a label; use given_weight=0.13" in text

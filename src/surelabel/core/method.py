@@ -107,7 +107,7 @@ class Method(nn.Module):
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Compute the objective on a batch; batches of further views are passed by name."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither `step` nor stages of its own")
+        raise NotImplementedError(f"{type(self).__name__} overrides neither `step` nor `stages`")
 
     def stages(self) -> list[Stage]:
         """Describe training as data: a pure function of buffers, called again after each stage."""

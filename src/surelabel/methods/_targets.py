@@ -107,7 +107,7 @@ class TemporalEnsembling(nn.Module):
     """Targets that are the running ensemble of the predictions, from epoch `start` on.
 
     Z <- alpha Z + (1 - alpha) p at every visit from epoch 1, divided by its row sum; t is the given
-    label while e < `start` and Z afterwards. The paper gives no formula: this is our reading of
+    label while e < `start` and Z afterwards. The paper states no formula: this is our reading of
     Laine and Aila (2017).
     """
 

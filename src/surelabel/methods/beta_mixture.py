@@ -133,7 +133,7 @@ def wrong_probability(losses: Tensor) -> Tensor:
 
 
 class BetaMixture(Method):
-    """Mixup on labels that predictions replace as far as a beta mixture calls them wrong.
+    """Mixup on labels that are replaced in proportion to their probability of being wrong.
 
     Options:
         variant: hard (M-DYR-H), soft (M-DYR-S) or dynamic (MD-DYR-SH, for extreme noise)
@@ -189,7 +189,7 @@ class BetaMixture(Method):
         return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))})
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Compute the loss of mixup on labels that are replaced as far as they look wrong."""
+        """Compute the loss of mixup on the bootstrapped targets."""
         with torch.no_grad():
             seen = self.network(batch.x).logits
         target = self.bootstrapped(batch, clock, seen)

@@ -88,7 +88,10 @@ class DMI(Method):
           a fifth of all rows
     """
 
-    paper = "Xu et al.: L_DMI: A Novel Information-theoretic Loss Function for Training Deep Nets Robust to Label Noise, NeurIPS"
+    paper = (
+        "Xu et al.: L_DMI: A Novel Information-theoretic Loss Function for Training Deep Nets "
+        "Robust to Label Noise, NeurIPS"
+    )
     year = 2019
     kind = "loss"
 
@@ -151,6 +154,6 @@ class DMI(Method):
         if self.batch_size >= enough:
             return []
         return [
-            f"batch_size={self.batch_size} has {share * self.batch_size:.1f} rows of the rarest class on average, and batches "
-            f"without one are skipped; use batch_size={enough} or more"
+            f"batch_size={self.batch_size} has {share * self.batch_size:.1f} rows of the rarest class on average, "
+            f"and batches without one are skipped; use batch_size={enough} or more"
         ]

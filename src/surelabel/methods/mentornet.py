@@ -55,7 +55,7 @@ Curriculum = Literal["predefined", "self_paced", "linear", "focal", "hard", "non
 Share = Annotated[float, Field(ge=0, le=1)]
 
 BURNED_IN, LAST_PART = 18, 90
-"""q up to which MentorNet-PD gives all samples weight 1, and from which weights are linear."""
+"""q up to which MentorNet-PD weights all samples by 1, and from which weights are linear."""
 EARLY_PART = 17
 """q below which the early rate of example dropout applies."""
 FOCAL_POWER = 2
@@ -169,7 +169,10 @@ class MentorNet(Method):
         dropout: the same afterwards
     """
 
-    paper = "Jiang et al.: MentorNet: Learning Data-Driven Curriculum for Very Deep Neural Networks on Corrupted Labels, ICML"
+    paper = (
+        "Jiang et al.: MentorNet: Learning Data-Driven Curriculum for Very Deep Neural Networks "
+        "on Corrupted Labels, ICML"
+    )
     year = 2018
     kind = "selection"
 
