@@ -1,6 +1,5 @@
 """The training loop: executes a method's stages, and knows no method, model or data set by name."""
 
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,6 @@ from torch import Tensor
 
 from surelabel.config import OptimiserConfig, RunConfig
 from surelabel.core.batch import Batch
-from surelabel.core.collective import gathered
 from surelabel.core.losses import cross_entropy
 from surelabel.core.method import Method, Step
 from surelabel.core.stages import Clock, Pass, Stage, View, seed_of
@@ -20,20 +18,16 @@ from surelabel.core.state import EMA
 from surelabel.data.corpus import Corpus
 from surelabel.data.epochs import drawn
 from surelabel.data.loader import Loader
-from surelabel.engine import checkpoint, distributed
+from surelabel.engine import checkpoint, distributed, finite
 from surelabel.engine.checkpoint import Position, Snapshot
 from surelabel.engine.evaluate import in_eval_mode
 from surelabel.engine.metrics import Metrics
 from surelabel.engine.optim import make_optimiser, rate_at, set_rate
 from surelabel.engine.record import SampleRecord
-from surelabel.errors import NotFiniteError
 from surelabel.runs.run_dir import RunDir
 
 SAVE_EVERY = 20.0
 """Seconds between saves, at least; state is saved at the end of an epoch."""
-
-SHOWN_IDS = 64
-"""Number of samples of a batch that an error names."""
 
 
 class Progress(Protocol):
@@ -228,7 +222,7 @@ class Engine:
         loss = torch.stack(list(done.terms.values())).sum()
         value = loss.item()
         if value - value != 0:  # true for NaN and both infinities
-            self._raise_not_finite(done, batch)
+            raise finite.bad_loss(self, done, batch)
         self.optimiser.zero_grad()
         self.fabric.backward(loss)
         self.metrics.after_backward(batch, is_mixed=done.seen is None)
@@ -248,34 +242,8 @@ class Engine:
         for network in self.method.networks().values():
             torch.nn.utils.clip_grad_norm_(network.parameters(), clip)
 
-    def _raise_not_finite(self, step: Step, batch: Batch) -> None:
-        guilty = [name for name, term in step.terms.items() if not bool(torch.isfinite(term))]
-        index = gathered(batch.index)
-        rows = index[index >= 0].tolist()
-        ids = ", ".join(map(str, self.setup.corpus.train.ids[rows[:SHOWN_IDS]])) + ", ..." * (len(rows) > SHOWN_IDS)
-        raise NotFiniteError(
-            f"loss term {', '.join(guilty) or 'sum'} is not finite in epoch {self.position.run_epoch}, batch "
-            f"{self.position.batch_number + 1}, samples {ids}; {self._how_to_continue()}"
-        )
-
-    def _check_weights(self) -> None:
-        """Raise if a gradient that was not finite has spoilt weights, which must not be saved."""
-        for name, learner in distributed.learners(self.method).items():
-            if not all(bool(torch.isfinite(p).all()) for p in learner.parameters()):
-                raise NotFiniteError(
-                    f"the weights of {name} are not finite after epoch {self.position.run_epoch}, batch "
-                    f"{self.position.batch_number}; {self._how_to_continue()}"
-                )
-
-    def _how_to_continue(self) -> str:
-        advice = "--set optimiser.rate=... or --set optimiser.clip=5"
-        if not self.setup.run_dir.state_file.exists():
-            return f"no state was saved yet; start again with a smaller rate: {advice}"
-        path = shlex.quote(str(self.setup.run_dir.path))
-        return f"the last saved state is kept; go on with: surelabel resume {path} {advice}"
-
     def _close_epoch(self, stage: Stage) -> None:
-        self._check_weights()
+        finite.check_weights(self)
         self.position.is_open = False
         self.position.is_over = self.position.epoch >= stage.epochs
         distributed.share_buffers(self.method)
@@ -345,7 +313,7 @@ class Engine:
 
     def save(self) -> None:
         """Write the resume state; all ranks must call, and return when it is written."""
-        self._check_weights()
+        finite.check_weights(self)
         snapshot = Snapshot(self.position, self.plan, self.sums, self.history, self.notes, self.best)
         modules = {"method": self.method, "record": self.record}
         with distributed.bare(self.method):
