@@ -16,6 +16,8 @@ from surelabel.runs.run_dir import RunDir
 pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 
 ALL = methods.names()
+SHARDED = ("aum", "car", "elr", "elr_plus", "incv", "nlnl", "self_ensemble")
+"""Methods whose verdict reads per-sample tables, in different ways."""
 WORKER = Path(__file__).with_name("worker.py")
 NOT_COMPARED = ("seconds", "samples_per_second", "epoch", "stage_epoch", "stage")
 
@@ -63,8 +65,10 @@ def folder(tmp_path_factory, make_blobs):
     jobs = []
     for name in ALL:
         jobs.append({"do": "fit", "out": str(folder / f"{name}-two"), "config": located(config_for(name), folder)})
+    for name in SHARDED:
+        config = located(config_for(name, replicate_below=0), folder)
+        jobs.append({"do": "fit", "out": str(folder / f"{name}-sharded"), "config": config})
     sharded = located(config_for("car", replicate_below=0), folder)
-    jobs.append({"do": "fit", "out": str(folder / "car-sharded"), "config": sharded})
     jobs.append({"do": "fit", "out": str(folder / "car-two-stopped"), "config": sharded, "stop_after": 7})
     try:
         fit(
@@ -125,8 +129,9 @@ def test_same_trace_and_state_as_one_process(name, folder, alone):
     assert_same(alone(name), RunDir.open(folder / f"{name}-two"))
 
 
-def test_rows_divided_among_processes_give_the_same(folder, alone):
-    assert_same(alone("car"), RunDir.open(folder / "car-sharded"))
+@pytest.mark.parametrize("name", SHARDED)
+def test_tables_divided_among_processes_give_the_same(name, folder, alone):
+    assert_same(alone(name), RunDir.open(folder / f"{name}-sharded"))
 
 
 def test_state_of_two_processes_resumes_on_one(folder, alone):
