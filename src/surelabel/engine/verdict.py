@@ -63,13 +63,13 @@ def _judge_trained(engine: Engine) -> Iterator[dict[str, Any]]:
         index = index.to(engine.device)
         rows = Rows(index, method.given[index], prediction.float(), record)
         history = {name: getattr(record, name)[index] for name in HISTORY}
-        yield _columns(rows, method.verdict(rows), _targets(engine, rows), history)
+        yield _columns(rows.given, rows.prediction, method.verdict(rows), _targets(engine, rows), history)
 
 
 @torch.no_grad()
 def _judge_held_out(engine: Engine, examples: Examples) -> Iterator[dict[str, Any]]:
     """Judge rows that were not trained on by their predictions alone."""
-    method, record = engine.method, engine.record
+    method = engine.method
     loader = Loader(examples, engine.config.train.batch_size, device=engine.device)
 
     def look(x: Tensor) -> Tensor:
@@ -82,16 +82,17 @@ def _judge_held_out(engine: Engine, examples: Examples) -> Iterator[dict[str, An
         index = torch.arange(begin, end)
         seen = loader.collect(lambda batch: look(batch.x), View(index, augment=False))
         prediction, tau = seen[:, :-1].contiguous(), seen[:, -1]
-        rows = Rows(index, examples.label[index].to(engine.device), prediction, record)
-        verdict = Verdict(rows.at_given(prediction), prediction, {"tau": tau})
-        blank = {name: getattr(record, name).new_full((len(index),), value) for name, value in HISTORY.items()}
-        yield _columns(rows, verdict, prediction, blank)
+        given = examples.label[index].to(engine.device)
+        verdict = Verdict(_pick(prediction, given), prediction, {"tau": tau})
+        blank = {name: getattr(engine.record, name).new_full((len(index),), value) for name, value in HISTORY.items()}
+        yield _columns(given, prediction, verdict, prediction, blank)
 
 
-def _columns(rows: Rows, verdict: Verdict, target: Tensor, history: Mapping[str, Tensor]) -> dict[str, Any]:
+def _columns(
+    given: Tensor, prediction: Tensor, verdict: Verdict, target: Tensor, history: Mapping[str, Tensor]
+) -> dict[str, Any]:
     """Return the columns of a chunk, by name and in the order of the file."""
-    prediction, corrected, given = rows.prediction, verdict.corrected.float(), _array(rows.given)
-    at_given = rows.at_given(prediction)
+    corrected, at_given = verdict.corrected.float(), _pick(prediction, given)
     columns = {
         "prediction": prediction.argmax(1),
         "quality": verdict.quality.clamp(0, 1).float(),
@@ -104,9 +105,14 @@ def _columns(rows: Rows, verdict: Verdict, target: Tensor, history: Mapping[str,
     tables = {"target": target, "probability": prediction}
     return (
         {name: _array(values) for name, values in columns.items()}
-        | {name: TopK.from_dense(_array(values), given) for name, values in tables.items()}
+        | {name: TopK.from_dense(_array(values), _array(given)) for name, values in tables.items()}
         | {name: _array(values) for name, values in verdict.evidence.items() if name != "tau"}
     )
+
+
+def _pick(values: Tensor, label: Tensor) -> Tensor:
+    """Return the (C,) entries of (C, K) `values` at the labels."""
+    return values.gather(1, label[:, None]).squeeze(1)
 
 
 def _targets(engine: Engine, rows: Rows) -> Tensor:

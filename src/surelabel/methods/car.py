@@ -45,21 +45,26 @@ LOG_ZERO = -4.0
 """A of the paper: what log 0 is defined as."""
 
 
+def confidence_of(outputs: Outputs) -> Tensor:
+    """Return the (B,) tau of Eq. 2; without an indicator it is the largest p."""
+    return outputs.logits.softmax(1).amax(1) if outputs.confidence_logit is None else outputs.tau
+
+
+def log_tau(logits: Tensor, confidence_logit: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return log tau and log (1 - tau), exact for tau next to 0 and 1."""
+    if confidence_logit is not None:
+        return F.logsigmoid(confidence_logit), F.logsigmoid(-confidence_logit)
+    log_p = F.log_softmax(logits, 1)
+    top = logits.argmax(1, keepdim=True)
+    return log_p.gather(1, top).squeeze(1), log_p.scatter(1, top, -torch.inf).logsumexp(1)
+
+
 class CarTerms(NamedTuple):
     """The three terms of the loss, not yet weighted: (B,) each, or their means."""
 
     cace: Tensor
     penalty: Tensor
     reverse: Tensor
-
-
-def log_tau(logits: Tensor, confidence_logit: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return log tau and log (1 - tau) of Eq. 2; without an indicator, tau is the largest p."""
-    if confidence_logit is not None:
-        return F.logsigmoid(confidence_logit), F.logsigmoid(-confidence_logit)
-    log_p = F.log_softmax(logits, 1)
-    top = logits.argmax(1, keepdim=True)
-    return log_p.gather(1, top).squeeze(1), log_p.scatter(1, top, -torch.inf).logsumexp(1)
 
 
 def car_terms(
@@ -109,6 +114,11 @@ def car_loss(
     """Compute Eq. 7 per sample, (B,); the weights are lambda and beta, and `log_zero` is A."""
     terms = car_terms(logits, confidence_logit, target, log_zero=log_zero)
     return reduce(torch.add, weigh(terms, penalty_weight, reverse_weight).values())
+
+
+def default_penalty_weight(num_classes: int) -> float:
+    """Return a lambda with which gradients start damped to Q0 = lambda / (K - 1) >= 0.1."""
+    return max(0.5, 0.1 * (num_classes - 1))
 
 
 class CAR(Method):
@@ -190,16 +200,6 @@ class CAR(Method):
             f"penalty_weight={self.penalty_weight:g} damps gradients to Q0={start:.3g} at the start; "
             f"try penalty_weight={max(2 * self.penalty_weight, 0.25 * (classes - 1)):.3g}"
         ]
-
-
-def default_penalty_weight(num_classes: int) -> float:
-    """Return a lambda with which gradients start damped to Q0 = lambda / (K - 1) >= 0.1."""
-    return max(0.5, 0.1 * (num_classes - 1))
-
-
-def confidence_of(outputs: Outputs) -> Tensor:
-    """Return the (B,) tau of a network's outputs; without an indicator it is the largest p."""
-    return outputs.logits.softmax(1).amax(1) if outputs.confidence_logit is None else outputs.tau
 
 
 def rename_tau_of_0_1_0(_method: Any, state: dict[str, Tensor], prefix: str, *_others: Any) -> None:
