@@ -6,12 +6,11 @@ import numpy as np
 
 from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError
+from surelabel.noise.clean_data import make_clean_data
 from surelabel.noise.files import beside, save, writable
 from surelabel.noise.instance import Inputs
-from surelabel.noise.kinds import KINDS, check_options, mode_of
+from surelabel.noise.kinds import KINDS, check_options, mode_of, parsed
 from surelabel.noise.manifest import Manifest, differences, ids_sha256, outcome, read_manifest, restated, verify
-from surelabel.noise.text import parsed
-from surelabel.noise.truth import truth_of
 
 __all__ = [
     "Inputs",
@@ -42,12 +41,12 @@ def inject(
     `ids` (N,) name the rows, for the record and for labels from a file; `inputs` hands over the inputs at rising row numbers, for noise
     that depends on them.
     """
-    truth = truth_of(clean, class_names, ids, inputs)
+    data = make_clean_data(clean, class_names, ids, inputs)
     check_options(config)
     seed = seed if config.seed is None else config.seed
     if seed < 0:
         raise ConfigError(f"noise.seed: expected 0 or more, got {seed}")
-    drawn = KINDS[config.kind](truth, config, seed)
+    drawn = KINDS[config.kind](data, config, seed)
     record = {
         "kind": config.kind,
         "convention": drawn.convention,
@@ -55,9 +54,9 @@ def inject(
         "seed": seed,
         "nominal_rate": config.rate,
         "expected_rate": drawn.expected_rate,
-        "class_names": truth.class_names,
-        "ids_sha256": None if truth.ids is None else ids_sha256(truth.ids),
-        **outcome(truth.clean, drawn.given, truth.num_classes),
+        "class_names": data.class_names,
+        "ids_sha256": None if data.ids is None else ids_sha256(data.ids),
+        **outcome(data.clean, drawn.given, data.num_classes),
         **drawn.facts,
     }
     return drawn.given, Manifest.model_validate(record)

@@ -16,6 +16,8 @@ import numpy as np
 
 from surelabel import files
 from surelabel.errors import ConfigError, DataError, SurelabelError
+from surelabel.noise.clean_data import CleanData
+from surelabel.noise.instance import inputs_sha256
 from surelabel.noise.manifest import Manifest, read_manifest, verify
 
 SUFFIXES = (".npy", ".csv")
@@ -186,3 +188,66 @@ def _csv_lines(ids: Sequence[str] | np.ndarray, labels: list[str]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([("id", "label"), *zip(map(str, ids), labels, strict=True)])
     return text.getvalue()
+
+
+def matched(file: LabelFile, data: CleanData, seed: int | None) -> tuple[np.ndarray, str | None]:
+    """(N,) int64: the file's label of each row, in this data's class numbers, after its manifest was checked.
+
+    And the hash of the inputs, where the manifest has one.
+    """
+    order = _order(file, data)
+    digest = None
+    if file.manifest is not None:
+        if file.manifest.inputs_sha256 is not None and data.inputs is not None:
+            digest = inputs_sha256(len(order), data.inputs)
+        _check(file, file.manifest, order, data, seed, digest)
+    return _translated(file.labels, file.class_names, data.class_names, file.where)[order], digest
+
+
+def _order(file: LabelFile, data: CleanData) -> np.ndarray:
+    """(N,): where each row of the data stands in the file."""
+    num_rows = len(data.clean)
+    if file.ids is None or data.ids is None:
+        if len(file.labels) != num_rows:
+            raise DataError(f"{file.where}: {len(file.labels)} labels for {num_rows} rows; expected one for each")
+        return np.arange(num_rows)
+    place = {str(one): position for position, one in enumerate(file.ids)}
+    missing = [str(one) for one in data.ids if str(one) not in place]
+    if missing:
+        fault = f"no label for {len(missing)} of {num_rows} rows, the first is the id {missing[0]!r}"
+        raise DataError(f"{file.where}: {fault}; expected one for each")
+    return np.array([place[str(one)] for one in data.ids], dtype=np.int64)
+
+
+def _check(
+    file: LabelFile, manifest: Manifest, order: np.ndarray, data: CleanData, seed: int | None, digest: str | None
+) -> None:
+    """Compare with the manifest in the file's own order and class numbers, in which it was hashed."""
+    if len(order) != len(file.labels):
+        raise DataError(
+            f"{file.where}: its noise was drawn for {len(file.labels)} rows, the data have {len(order)}; "
+            "with a manifest the rows must be the same"
+        )
+    rows = np.argsort(order)
+    same_classes = set(data.class_names) == set(file.class_names)
+    names = file.class_names if same_classes else data.class_names
+    verify(
+        file.labels,
+        manifest,
+        clean=_translated(data.clean, data.class_names, names, file.where)[rows],
+        seed=seed,
+        ids=None if data.ids is None else data.ids[rows],
+        class_names=names,
+        # In another order than the file's, the inputs have another hash.
+        inputs_sha256=digest if np.array_equal(rows, np.arange(len(rows))) else None,
+        where=file.where,
+    )
+
+
+def _translated(numbers: np.ndarray, old: Sequence[str], new: Sequence[str], where: str) -> np.ndarray:
+    """Class numbers of `old` as those of `new`."""
+    place = {name: position for position, name in enumerate(new)}
+    for number in np.unique(numbers):
+        if old[number] not in place:
+            raise DataError(f"{where}: has the class {old[number]!r}, which the data do not have")
+    return np.array([place.get(name, -1) for name in old], dtype=np.int64)[numbers]

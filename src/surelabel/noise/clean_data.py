@@ -10,7 +10,7 @@ from surelabel.noise.instance import Inputs
 
 
 @dataclass(frozen=True)
-class Truth:
+class CleanData:
     """N rows with their clean labels, and what else a kind of noise may want to know of them."""
 
     clean: np.ndarray
@@ -27,9 +27,9 @@ class Truth:
         return len(self.class_names)
 
 
-def truth_of(
+def make_clean_data(
     clean: np.ndarray, class_names: Sequence[str], ids: Sequence[str] | np.ndarray | None, inputs: Inputs | None
-) -> Truth:
+) -> CleanData:
     """The same in fixed types, or an error that names what does not fit."""
     clean = np.asarray(clean, dtype=np.int64)
     if len(class_names) < 2:
@@ -38,4 +38,4 @@ def truth_of(
         raise DataError(f"labels must lie in 0..{len(class_names) - 1}, got {clean.min()}..{clean.max()}")
     if ids is not None and len(ids) != len(clean):
         raise DataError(f"noise: {len(ids)} ids for {len(clean)} labels; expected one for each")
-    return Truth(clean, tuple(class_names), None if ids is None else np.asarray(ids, dtype=np.str_), inputs)
+    return CleanData(clean, tuple(class_names), None if ids is None else np.asarray(ids, dtype=np.str_), inputs)
