@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from surelabel.errors import ConfigError
-from surelabel.models import backbone, hub, start_from, timm_models
+from surelabel.models import backbone, start_from, timm_models, weights
 
 pytest.importorskip("huggingface_hub")  # the extra `vision`
 
@@ -106,7 +106,7 @@ class TestWeights:
         assert set(asked) == {"timm/resnet18.tv_in1k"}
 
     def test_offline(self, monkeypatch):
-        monkeypatch.setattr(hub, "_is_reachable", lambda: False)
+        monkeypatch.setattr(weights, "_is_reachable", lambda: False)
         import huggingface_hub
 
         monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)

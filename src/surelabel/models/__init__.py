@@ -11,14 +11,13 @@ from torch import nn
 from surelabel.errors import ConfigError
 from surelabel.models.cnn import CNN
 from surelabel.models.fast_cnn import FastCNN
-from surelabel.models.hub import hub_file
 from surelabel.models.images import is_large, pixel_scale
 from surelabel.models.mlp import MLP
 from surelabel.models.network import Extractor, Network, add_indicator
 from surelabel.models.preact_resnet import preact_resnet18
 from surelabel.models.resnet import resnet18, resnet34, resnet50
 from surelabel.models.timm_models import PREFIX, timm_backbone
-from surelabel.models.weights import load_weights, read_weights
+from surelabel.models.weights import hub_file, load_weights, read_weights
 from surelabel.models.wide_resnet import WideResNet
 
 __all__ = [

@@ -1,10 +1,18 @@
 """A small convolutional network for images of 8 to 64 pixels, quick on a CPU."""
 
+from collections.abc import Callable
+
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from surelabel.models.images import image_shape
-from surelabel.models.norms import IMAGE_NORMS, Norm
+from surelabel.models.mlp import Norm
+
+NORMS: dict[Norm, Callable[[int], nn.Module]] = {
+    "batch": nn.BatchNorm2d,
+    "layer": lambda width: nn.GroupNorm(1, width),
+    "none": nn.Identity,
+}
 
 
 class CNN(nn.Module):
@@ -31,4 +39,4 @@ class CNN(nn.Module):
 
 def _convolution(before: int, after: int, norm: Norm) -> nn.Sequential:
     convolution = nn.Conv2d(before, after, 3, padding=1, bias=norm != "batch")
-    return nn.Sequential(convolution, IMAGE_NORMS[norm](after), nn.ReLU(inplace=True))
+    return nn.Sequential(convolution, NORMS[norm](after), nn.ReLU(inplace=True))

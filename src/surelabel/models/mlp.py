@@ -1,12 +1,20 @@
 """Fully connected layers, for features and for tiny images."""
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Literal
 
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from surelabel.models.norms import VECTOR_NORMS, Norm
+Norm = Literal["batch", "layer", "none"]
+
+NORMS: dict[Norm, Callable[[int], nn.Module]] = {
+    "batch": nn.BatchNorm1d,
+    "layer": nn.LayerNorm,
+    "none": nn.Identity,
+}
 
 
 class MLP(nn.Module):
@@ -22,7 +30,7 @@ class MLP(nn.Module):
             # Batch norm takes the mean away, and a bias with it.
             part
             for before, after in pairwise(sizes)
-            for part in (nn.Linear(before, after, bias=norm != "batch"), VECTOR_NORMS[norm](after), nn.ReLU())
+            for part in (nn.Linear(before, after, bias=norm != "batch"), NORMS[norm](after), nn.ReLU())
         ]
         self.layers = nn.Sequential(nn.Flatten(), *layers)
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from surelabel.errors import ConfigError
-from surelabel.models.hub import INSTALL
 from surelabel.models.images import PixelScale, image_shape
+from surelabel.models.weights import INSTALL
 
 PREFIX = "timm:"
 _OURS = ("num_classes", "in_chans", "pretrained", "features_only", "checkpoint_path", "cache_dir")
