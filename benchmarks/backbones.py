@@ -14,13 +14,13 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from surelabel.models import Network, backbone
+from surelabel.models import Network, make_backbone
 
 
 def stepper(name: str, side: int, batch: int) -> Callable[[], None]:
     """A function that makes one training step of a new network."""
     torch.manual_seed(0)
-    body = backbone(name, (3, side, side))
+    body = make_backbone(name, (3, side, side))
     network = Network(body, body.num_features, 10, mean=[[[128.0]]], std=[[[64.0]]])
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
     x = torch.randint(0, 256, (batch, 3, side, side), dtype=torch.uint8)

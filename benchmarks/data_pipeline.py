@@ -189,7 +189,7 @@ def trained(batches: Batches, mean: tuple[float, ...], std: tuple[float, ...]) -
     from surelabel import models
     from surelabel.models import Network
 
-    backbone = models.backbone("cnn", (3, 32, 32), {})
+    backbone = models.make_backbone("cnn", (3, 32, 32), {})
     scale = {name: torch.tensor(values).view(3, 1, 1) for name, values in (("mean", mean), ("std", std))}
     network = Network(backbone, backbone.num_features, 10, **scale)
     optimiser = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import surelabel
-from surelabel.models import Network, backbone
+from surelabel.models import Network, make_backbone
 
 
 class LikeResNet(nn.Module):
@@ -230,7 +230,7 @@ def test_unfit_models_are_refused(model, options, message):
 
 
 def own_network():
-    return Network(backbone("mlp", (6,), {"widths": [8]}), 8, 4)
+    return Network(make_backbone("mlp", (6,), {"widths": [8]}), 8, 4)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from surelabel.models import Network, backbone
+from surelabel.models import Network, make_backbone
 from surelabel.models.fast_cnn import FastCNN
 
 
@@ -46,7 +46,7 @@ def test_weights_stay_in_their_format():
 def test_steps_are_deterministic():
     def trained():
         torch.manual_seed(0)
-        network = Network(backbone("fast_cnn", (3, 32, 32)), 128, 10)
+        network = Network(make_backbone("fast_cnn", (3, 32, 32)), 128, 10)
         optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
         x, y = torch.randn(16, 3, 32, 32), torch.randint(0, 10, (16,))
         for _ in range(3):

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from surelabel.errors import ConfigError
-from surelabel.models import backbone, start_from
+from surelabel.models import make_backbone, start_from
 from surelabel.models.weights import load_weights, read_weights
 
 
@@ -123,6 +123,6 @@ class TestLoading:
 
 
 def test_a_network_without_weights_of_its_makers():
-    for network in (backbone("resnet18", (3, 32, 32)), backbone("mlp", (4,))):
+    for network in (make_backbone("resnet18", (3, 32, 32)), make_backbone("mlp", (4,))):
         text = error(start_from, network, "pretrained")
         assert "there are none to fetch for this network; expected the path of a .safetensors or .pth file" in text

@@ -8,7 +8,7 @@ import pytest
 
 from surelabel.config import NoiseConfig
 from surelabel.errors import DataError
-from surelabel.noise import Manifest, differences, inject, read_manifest, restated, verify
+from surelabel.noise import Manifest, describe_differences, inject, read_manifest, restate, verify
 
 CLEAN = np.repeat([0, 1, 2], [50, 100, 30])
 NAMES = ("cat", "dog", "owl")
@@ -69,9 +69,9 @@ def test_what_differs_is_named(drawn, changes, fault):
 def test_two_manifests_are_compared_by_what_both_know(drawn):
     _, manifest = drawn
     older = manifest.model_copy(update={"ids_sha256": None, "mode": None, "expected_rate": None})
-    assert differences(manifest, older) == ""
+    assert describe_differences(manifest, older) == ""
     other = inject(CLEAN, NAMES, PAIR, 6, ids=IDS)[1]
-    assert differences(manifest, other) == "the labels differ; the seed: 5, expected 6"
+    assert describe_differences(manifest, other) == "the labels differ; the seed: 5, expected 6"
 
 
 def test_a_manifest_of_the_first_version_is_read(drawn, tmp_path):
@@ -93,7 +93,7 @@ def test_labels_set_by_hand_are_restated(drawn):
     noisy, manifest = drawn
     kept = noisy.copy()
     kept[:50] = CLEAN[:50]
-    after = restated(manifest, CLEAN, kept, "50 confirmed labels kept")
+    after = restate(manifest, CLEAN, kept, "50 confirmed labels kept")
     assert after.realised_matrix == ((1, 0, 0), (0, 0.8, 0.2), (0.2, 0, 0.8))
     assert after.num_changed == 26
     assert after.convention == "each class to the next, exact count per class; 50 confirmed labels kept"

@@ -46,7 +46,7 @@ def _imported(name: str) -> ModuleType:
         raise ConfigError(f"method.name: {name}: there is no module {error.name}") from None
 
 
-def checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+def validate_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """`options` in the types of the method's constructor, or an error that names the option and what is allowed."""
     known = options_of(find(name))
     for option in options:
@@ -63,4 +63,4 @@ def checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(one_line(error, prefix="method.")) from None
 
 
-__all__ = ["checked_options", "find", "names"]
+__all__ = ["find", "names", "validate_options"]

@@ -11,7 +11,7 @@ from torch import nn
 from surelabel.errors import ConfigError
 from surelabel.models.cnn import CNN
 from surelabel.models.fast_cnn import FastCNN
-from surelabel.models.images import is_large, pixel_scale
+from surelabel.models.images import get_pixel_scale, is_large
 from surelabel.models.mlp import MLP
 from surelabel.models.network import Extractor, Network, add_indicator
 from surelabel.models.preact_resnet import preact_resnet18
@@ -26,9 +26,9 @@ __all__ = [
     "Network",
     "add_indicator",
     "auto_name",
-    "backbone",
     "backbone_options",
-    "pixel_scale",
+    "get_pixel_scale",
+    "make_backbone",
     "start_from",
 ]
 
@@ -57,7 +57,7 @@ def auto_name(input_shape: tuple[int, ...]) -> str:
     return "resnet18" if is_large(input_shape) else "fast_cnn"
 
 
-def backbone(name: str, input_shape: tuple[int, ...], options: Mapping[str, Any] | None = None) -> nn.Module:
+def make_backbone(name: str, input_shape: tuple[int, ...], options: Mapping[str, Any] | None = None) -> nn.Module:
     """The named backbone for inputs of this shape, with `options` checked against its signature."""
     if name == "auto":
         name = auto_name(input_shape)

@@ -30,7 +30,7 @@ def is_large(input_shape: tuple[int, ...]) -> bool:
     return max(input_shape[1:]) > SMALL_SIDE
 
 
-def pixel_scale(backbone: nn.Module, input_shape: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
+def get_pixel_scale(backbone: nn.Module, input_shape: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:
     """(C, 1, 1) mean and deviation, of pixels in 0..255, that a backbone's weights expect; None where it does not say."""
     known: PixelScale | None = getattr(backbone, "pixel_scale", None)
     if known is None:

@@ -7,23 +7,23 @@ import numpy as np
 from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError
 from surelabel.noise.clean_data import make_clean_data
-from surelabel.noise.files import beside, save, writable
+from surelabel.noise.files import check_writable, manifest_path, save
 from surelabel.noise.instance import Inputs
-from surelabel.noise.kinds import KINDS, check_options, mode_of, parsed
-from surelabel.noise.manifest import Manifest, differences, ids_sha256, outcome, read_manifest, restated, verify
+from surelabel.noise.kinds import KINDS, check_options, mode_of, parse_noise
+from surelabel.noise.manifest import Manifest, describe_differences, ids_sha256, outcome, read_manifest, restate, verify
 
 __all__ = [
     "Inputs",
     "Manifest",
-    "beside",
-    "differences",
+    "check_writable",
+    "describe_differences",
     "inject",
-    "parsed",
+    "manifest_path",
+    "parse_noise",
     "read_manifest",
-    "restated",
+    "restate",
     "save",
     "verify",
-    "writable",
 ]
 
 

@@ -45,7 +45,7 @@ def read_labels(path: Path, class_names: Sequence[str]) -> LabelFile:
         raise ConfigError(f"noise.path: {path} is not an .npy, a .csv with id and label, or a run directory")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    manifest = read_manifest(beside(path)) if beside(path).exists() else None
+    manifest = read_manifest(manifest_path(path)) if manifest_path(path).exists() else None
     names = tuple(class_names) if manifest is None else manifest.class_names
     ids, values = (None, _read_npy(path)) if path.suffix == ".npy" else _read_csv(path)
     return LabelFile(str(path), _numbers(values, names, path), names, ids, manifest)
@@ -55,7 +55,7 @@ def save(
     path: str | Path, labels: np.ndarray, manifest: Manifest, ids: Sequence[str] | np.ndarray | None = None
 ) -> tuple[Path, Path]:
     """Write labels and their manifest beside each other: class numbers as .npy, or with ids, class names as .csv."""
-    path = writable(path)
+    path = check_writable(path)
     verify(labels, manifest, ids=ids)
     if path.suffix == ".npy":
         files.replace_stream(path, lambda file: np.save(file, np.asarray(labels, dtype=np.int64), allow_pickle=False))
@@ -64,19 +64,19 @@ def save(
     else:
         lines = _csv_lines(ids, [manifest.class_names[label] for label in labels])
         files.replace_text(path, lines)
-    files.replace_text(beside(path), json.dumps(manifest.to_dict(), indent=2) + "\n")
-    return path, beside(path)
+    files.replace_text(manifest_path(path), json.dumps(manifest.to_dict(), indent=2) + "\n")
+    return path, manifest_path(path)
 
 
-def writable(path: str | Path) -> Path:
+def check_writable(path: str | Path) -> Path:
     """The path, or an error where labels cannot be written to it."""
     path = Path(path)
     if path.suffix not in SUFFIXES or path.is_dir():
         raise ConfigError(f"{path}: not a file that labels can be written to; expected FILE.npy or FILE.csv")
     if not path.parent.is_dir():
         raise ConfigError(f"{path}: there is no folder {path.parent}; expected one that exists")
-    if beside(path).exists():
-        _refuse_other_json(beside(path))
+    if manifest_path(path).exists():
+        _refuse_other_json(manifest_path(path))
     return path
 
 
@@ -90,7 +90,7 @@ def _refuse_other_json(path: Path) -> None:
         ) from None
 
 
-def beside(path: Path) -> Path:
+def manifest_path(path: Path) -> Path:
     """Where the manifest of a file of labels stands."""
     return path.with_suffix(".json")
 

@@ -263,7 +263,7 @@ _WORDS: dict[str, dict[str, dict[str, Any]]] = {
 """What may follow the rate, and what it sets."""
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parse_noise(text: str) -> dict[str, Any]:
     """Settings of `symmetric:0.4:include`, `file:PATH` and the like, or one line that says what is possible."""
     kind, _, rest = text.partition(":")
     if kind == "file" and rest:

@@ -78,7 +78,7 @@ def outcome(clean: np.ndarray, given: np.ndarray, num_classes: int) -> dict[str,
     }
 
 
-def restated(manifest: Manifest, clean: np.ndarray, given: np.ndarray, remark: str) -> Manifest:
+def restate(manifest: Manifest, clean: np.ndarray, given: np.ndarray, remark: str) -> Manifest:
     """The manifest after some labels were set by hand, with a remark that says so."""
     changed = {**outcome(clean, given, len(manifest.class_names)), "convention": f"{manifest.convention}; {remark}"}
     return Manifest.model_validate({**manifest.model_dump(), **changed})
@@ -110,7 +110,7 @@ def verify(
         raise DataError(f"{where} and the noise manifest do not belong together: {faults}")
 
 
-def differences(found: Manifest, expected: Manifest) -> str:
+def describe_differences(found: Manifest, expected: Manifest) -> str:
     """In which of labels, seed and data two manifests differ, in words; nothing where they agree."""
     return _faults(found.model_dump(), expected)
 
