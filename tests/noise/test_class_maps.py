@@ -6,10 +6,10 @@ import pytest
 from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError
 from surelabel.noise import inject
-from surelabel.noise.class_maps import READY_GROUPS, READY_MAPS
+from surelabel.noise.class_maps import BUILT_IN_GROUPS, BUILT_IN_MAPS
 
-CIFAR10 = READY_MAPS["cifar10"].classes
-CIFAR100 = READY_GROUPS["cifar100"].classes
+CIFAR10 = BUILT_IN_MAPS["cifar10"].classes
+CIFAR100 = BUILT_IN_GROUPS["cifar100"].classes
 # Superclass of each class number, from the files of CIFAR-100.
 COARSE = np.fromstring(
     "4 1 14 8 0 6 7 7 18 3 3 14 9 18 7 11 3 9 7 11 6 11 5 10 7 6 13 15 3 15 0 11 1 10 12 14 16 9 11 5 5 19 8 8 15 13 14 17 18 10 "

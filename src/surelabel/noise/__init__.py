@@ -1,4 +1,4 @@
-"""Wrong labels on purpose: drawn once, from the clean labels, as a vector with a record of what was done."""
+"""Inject label noise into clean labels, with a manifest that records what was done."""
 
 from collections.abc import Sequence
 
@@ -6,11 +6,18 @@ import numpy as np
 
 from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError
-from surelabel.noise.clean_data import make_clean_data
+from surelabel.noise.clean_data import Inputs, make_clean_data
 from surelabel.noise.files import check_writable, manifest_path, save
-from surelabel.noise.instance import Inputs
 from surelabel.noise.kinds import KINDS, check_options, mode_of, parse_noise
-from surelabel.noise.manifest import Manifest, describe_differences, ids_sha256, outcome, read_manifest, restate, verify
+from surelabel.noise.manifest import (
+    Manifest,
+    describe_differences,
+    ids_sha256,
+    read_manifest,
+    restate,
+    summarise,
+    verify,
+)
 
 __all__ = [
     "Inputs",
@@ -36,10 +43,11 @@ def inject(
     ids: Sequence[str] | np.ndarray | None = None,
     inputs: Inputs | None = None,
 ) -> tuple[np.ndarray, Manifest]:
-    """Labels (N,) int64 with noise, and the record; `seed` is the run's, used where `config` has none.
+    """Return the noisy labels, (N,) int64, and their manifest.
 
-    `ids` (N,) name the rows, for the record and for labels from a file; `inputs` hands over the inputs at rising row numbers, for noise
-    that depends on them.
+    `seed` is the seed of the run; `config.seed` takes precedence over it. `ids` (N,) name the rows:
+    the manifest records them, and labels from a file are matched by them. `inputs` reads the inputs
+    at ascending row numbers; only noise that depends on the inputs needs it.
     """
     data = make_clean_data(clean, class_names, ids, inputs)
     check_options(config)
@@ -56,7 +64,7 @@ def inject(
         "expected_rate": drawn.expected_rate,
         "class_names": data.class_names,
         "ids_sha256": None if data.ids is None else ids_sha256(data.ids),
-        **outcome(data.clean, drawn.given, data.num_classes),
-        **drawn.facts,
+        **summarise(data.clean, drawn.given, data.num_classes),
+        **drawn.overrides,
     }
     return drawn.given, Manifest.model_validate(record)
