@@ -24,7 +24,7 @@ def hub_cache(monkeypatch):
 
 def message() -> str:
     with pytest.raises(ConfigError) as caught:
-        weights.hub_file(REPOSITORY)
+        weights.fetch_weights(REPOSITORY)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -41,7 +41,7 @@ def test_from_the_cache_without_asking_anybody(hub_cache, monkeypatch):
     monkeypatch.setattr(socket, "create_connection", must_not_be_called)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", must_not_be_called)
     hub_cache["pytorch_model.bin"] = "/somewhere/pytorch_model.bin"
-    assert str(weights.hub_file(REPOSITORY)) == "/somewhere/pytorch_model.bin"
+    assert str(weights.fetch_weights(REPOSITORY)) == "/somewhere/pytorch_model.bin"
 
 
 def test_without_a_network_it_says_how_to_bring_a_file(hub_cache, monkeypatch):
@@ -70,7 +70,7 @@ def test_fetched(hub_cache, monkeypatch):
 
     monkeypatch.setattr(weights, "_is_reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    assert str(weights.hub_file(REPOSITORY)) == "/cache/pytorch_model.bin"
+    assert str(weights.fetch_weights(REPOSITORY)) == "/cache/pytorch_model.bin"
     assert asked == [(REPOSITORY, "model.safetensors"), (REPOSITORY, "pytorch_model.bin")]
 
 

@@ -56,7 +56,7 @@ def read_labels(path: Path, class_names: Sequence[str]) -> LabelFile:
 def save(
     path: str | Path, labels: np.ndarray, manifest: Manifest, ids: Sequence[str] | np.ndarray | None = None
 ) -> tuple[Path, Path]:
-    """Write class numbers as .npy, or ids and class names as .csv, with the manifest beside them."""
+    """Write class numbers (.npy) or ids and class names (.csv), with the manifest beside them."""
     path = check_writable(path)
     verify(labels, manifest, ids=ids)
     if path.suffix == ".npy":
