@@ -70,9 +70,9 @@ class TestTurningPoint:
 
 class TestPlan:
     def planned(self, method, make_run, dimensions):
-        """Plans of the first epochs, with these dimensions measured."""
+        """Plan the first epochs with these measured dimensions."""
         values = iter(dimensions)
-        method.measured = lambda run, epoch: next(values)
+        method.measure = lambda run, epoch: next(values)
         for epoch in range(1, len(dimensions) + 1):
             run = make_run(X, GIVEN, epoch=epoch)
             method.plan(run)
@@ -108,19 +108,19 @@ class TestPlan:
     def test_measures_features_of_whole_chunks(self, make, make_run):
         method, run = make(), make_run(X, GIVEN)
         rows = torch.randperm(200, generator=run.rng)[:128]
-        assert method.measured(run, 0) == pytest.approx(mean_dimension(X[rows]))
+        assert method.measure(run, 0) == pytest.approx(mean_dimension(X[rows]))
 
     def test_constant_features_repeat_the_last_dimension(self, make, make_run):
         method = make()
         method.dimension[3] = 2.5
         run = make_run(torch.zeros(200, 4), GIVEN)
-        value = method.measured(run, 4)
+        value = method.measure(run, 4)
         assert math.isfinite(value)
         assert value > 0
 
     def test_too_few_samples_to_measure(self, make, make_run):
         method = make(given=GIVEN[:2])
-        assert method.measured(make_run(X[:2], GIVEN[:2]), 0) == 1
+        assert method.measure(make_run(X[:2], GIVEN[:2]), 0) == 1
 
     def test_survives_a_restart(self, make, make_run):
         before, after = make(epochs=20, start=0), make(epochs=20, start=0)

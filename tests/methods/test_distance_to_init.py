@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from surelabel.methods.distance_to_init import DistanceToInit, held_parameters, squared_distance
+from surelabel.methods.distance_to_init import DistanceToInit, penalised_parameters, squared_distance
 
 GIVEN = torch.tensor([0, 1, 2, 0])
 P = torch.tensor([[0.5, 0.25, 0.25], [0.2, 0.2, 0.6], [0.1, 0.1, 0.8], [0.7, 0.2, 0.1]])
@@ -31,7 +31,7 @@ class TestDistance:
 
     def test_normalisation_is_free(self):
         network = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.LayerNorm(2), nn.Linear(2, 1))
-        assert [tuple(p.shape) for p in held_parameters(network)] == [(2, 2), (2,), (1, 2), (1,)]
+        assert [tuple(p.shape) for p in penalised_parameters(network)] == [(2, 2), (2,), (1, 2), (1,)]
 
     def test_value_and_gradient_are_zero_at_the_start(self, make, make_batch, make_clock):
         method = make(strength=5.0)

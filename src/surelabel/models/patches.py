@@ -1,8 +1,8 @@
 """Fixed image features from random patches (Coates and Ng, 2011), made without labels or gradients.
 
 Patches are normalised to zero mean and unit contrast and whitened (ZCA); a random sample of them
-are the filters. With z the response of a patch to a filter, the features are (z - a)+ and (-z -
-a)+ for a threshold a, averaged over each quadrant of the image: 8 features per filter.
+are the filters. With z the response of a patch to a filter, the features are (z - a)+ and
+(-z - a)+ for a threshold a, averaged over each quadrant of the image: 8 features per filter.
 """
 
 from dataclasses import dataclass
