@@ -15,7 +15,7 @@ REPOSITORY = "timm/resnet50.tv_in1k"
 def hub_cache(monkeypatch):
     """What the local cache of the hub holds, by file name."""
     files = {}
-    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda repository, name: files.get(name))
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda _, name: files.get(name))
     for name in ("HF_HUB_OFFLINE", "HF_ENDPOINT", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(weights, "getproxies", dict)

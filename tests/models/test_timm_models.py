@@ -185,9 +185,14 @@ class TestErrors:
         assert "cannot be imported: compiled with different CUDA major versions" in error("timm:resnet18")
 
 
-def test_torchvision_without_its_compiled_part():
-    """In a process of its own: importing fails first where torch is a CPU build, and works after."""
+@pytest.fixture(scope="module")
+def fresh_process():
+    """Output lines of a process that makes a network of ours, then imports torchvision for timm."""
     code = """
+import sys
+from surelabel.models import make_backbone
+make_backbone("resnet18", (3, 8, 8))
+print("timm" in sys.modules)
 from surelabel.models.timm_models import import_torchvision, _operators
 import_torchvision()
 import torch, torchvision
@@ -200,13 +205,17 @@ else:
     print("refused")
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.stdout.strip() == "refused", result.stderr
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split()
 
 
-def test_timm_is_not_loaded_by_other_networks():
-    code = "import sys, surelabel.models as m; m.make_backbone('resnet18', (3, 8, 8)); print('timm' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "False"
+def test_torchvision_without_its_compiled_part(fresh_process):
+    """Importing it fails at first if torch is a CPU build, and works afterwards."""
+    assert fresh_process[1:] == ["refused"]
+
+
+def test_timm_is_not_loaded_by_other_networks(fresh_process):
+    assert fresh_process[0] == "False"
 
 
 def test_the_prefix_is_part_of_the_name():
