@@ -1,4 +1,4 @@
-"""Noise that depends on the input: what is drawn, from which probabilities, by which scale."""
+"""Noise that depends on the input: the labels, their probabilities and the scale of the input."""
 
 import numpy as np
 import pytest
@@ -30,13 +30,13 @@ def test_the_realised_rate_is_the_mean_flip_rate():
     assert "raw values" in manifest.convention
 
 
-def test_flip_rates_follow_the_cut_normal_distribution():
+def test_flip_rates_follow_the_truncated_normal_distribution():
     q = flip_rates(hash_each(RNG.integers(0, 256, (20000, 16), dtype=np.uint8)), 0.4, 3)
     assert ((q >= 0) & (q <= 1)).all()
     assert q.mean() == pytest.approx(0.4, abs=0.003)
     assert q.std() == pytest.approx(0.1, abs=0.003)
     near_zero = flip_rates(hash_each(RNG.integers(0, 256, (20000, 16), dtype=np.uint8)), 0.05, 3)
-    # Of a standard normal cut at -0.5, the mean is phi(0.5) / Phi(0.5) = 0.50916.
+    # The mean of a standard normal truncated at -0.5 is phi(0.5) / Phi(0.5) = 0.50916.
     assert near_zero.mean() == pytest.approx(0.05 + 0.1 * 0.50916, abs=0.002)
 
 
@@ -70,7 +70,7 @@ def test_the_same_image_twice_has_the_same_probabilities():
 
 
 def test_labels_depend_on_the_inputs():
-    """Other images of the same labels flip otherwise, and each image has its own class to be confused with."""
+    """Other images flip differently, and each image is confused with one class."""
     same, other = noise()[0], noise(x=IMAGES[np.random.default_rng(1).permutation(4000)])[0]
     assert not np.array_equal(same, other)
     twins = np.repeat(IMAGES[:40], 100, axis=0)
@@ -106,7 +106,7 @@ def test_seeds():
 
 
 def test_another_class_without_rows_does_not_change_a_class():
-    """So that the noise of a part of the classes is that of the whole."""
+    """So noise for some of the classes is the same as for all of them."""
     zeros = np.where(CLEAN == 1, 0, CLEAN)
     q = np.flatnonzero(CLEAN == 4)
     assert np.array_equal(noise()[0][q], noise(clean=zeros)[0][q])

@@ -1,4 +1,4 @@
-"""The record: what it tells, and that it recognises its labels, seed and data."""
+"""The manifest: its description, and that it recognises its labels, seed and data."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ def drawn():
     return inject(CLEAN, NAMES, PAIR, 5, ids=IDS)
 
 
-def test_the_line_for_the_screen():
+def test_the_description_is_one_line():
     clean = np.arange(1437) % 10
     _, manifest = inject(clean, list("0123456789"), NoiseConfig(kind="symmetric", rate=0.4), 0)
     assert manifest.describe() == (
@@ -66,7 +66,7 @@ def test_what_differs_is_named(drawn, changes, fault):
         verify(change(noisy), manifest, **facts, where="a.npy")
 
 
-def test_two_manifests_are_compared_by_what_both_know(drawn):
+def test_two_manifests_are_compared_by_the_fields_that_both_have(drawn):
     _, manifest = drawn
     older = manifest.model_copy(update={"ids_sha256": None, "mode": None, "expected_rate": None})
     assert describe_differences(manifest, older) == ""
@@ -82,7 +82,7 @@ def test_a_manifest_of_the_first_version_is_read(drawn, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "pair"}', "\x00"])
-def test_a_file_that_is_no_manifest_is_refused(tmp_path, text):
+def test_a_file_that_is_not_a_manifest_is_refused(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(DataError, match=r"a\.json: not .*a noise manifest") as caught:
         read_manifest(tmp_path / "a.json")

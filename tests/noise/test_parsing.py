@@ -55,7 +55,7 @@ def test_forms(text, settings):
         ("matrix:0.3", r"matrix noise needs a matrix: --set noise\.kind=matrix"),
     ],
 )
-def test_anything_else_is_one_line_that_says_what_is_possible(text, fault):
+def test_an_error_is_one_line_with_the_allowed_forms(text, fault):
     with pytest.raises(ConfigError, match=f"^--noise {text}: .*{fault}") as caught:
         parse_noise(text)
     assert "\n" not in str(caught.value)
