@@ -17,7 +17,7 @@ def num_parameters(module):
 
 
 SMALLER = {"wide_resnet": {"depth": 10, "width": 1}}
-"""Options under which a backbone is quick to test."""
+"""Options that make a backbone fast to test."""
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_parameter_counts(name, options, side, num_outputs, expected):
 
 @pytest.mark.parametrize("name", BACKBONES)
 @pytest.mark.parametrize("shape", [(3, 8, 8), (1, 28, 28), (3, 32, 20)])
-def test_every_backbone_trains_and_says_its_width(name, shape):
-    """Two rows are the smallest batch that batch norm takes."""
+def test_every_backbone_trains_and_has_its_width(name, shape):
+    """Batch norm needs at least two rows."""
     torch.manual_seed(0)
     network = make_backbone(name, shape, SMALLER.get(name))
     features = network(torch.randn(2, *shape))
@@ -77,7 +77,7 @@ def test_norms(norm):
 
 @pytest.mark.parametrize("norm", ["layer", "none"])
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
-def test_without_batch_norm_rows_do_not_see_each_other(name, norm):
+def test_without_batch_norm_rows_do_not_affect_each_other(name, norm):
     network = make_backbone(name, (3, 8, 8), {"norm": norm})
     x = torch.randn(4, 3, 8, 8)
     torch.testing.assert_close(network(x)[:1], network(x[:1]), atol=1e-5, rtol=1e-4)
@@ -146,7 +146,7 @@ def test_image_networks_refuse_features(name):
         ("cnn", {"width": None}, "model.options.width: .*got None"),
     ],
 )
-def test_wrong_names_and_options_say_what_exists(name, options, message):
+def test_errors_about_names_and_options_list_the_known_ones(name, options, message):
     with pytest.raises(ConfigError, match=message):
         make_backbone(name, (1, 8, 8), options)
 
@@ -156,7 +156,7 @@ def test_options_as_read_from_yaml():
 
 
 def test_no_option_has_the_name_of_a_setting_of_the_model():
-    """Else `--set model.NAME=...` would mean two things."""
+    """Otherwise `--set model.NAME=...` would be ambiguous."""
     for name in BACKBONES:
         assert not set(backbone_options(name)) & set(ModelConfig.model_fields)
 

@@ -1,4 +1,4 @@
-"""Weights from the hub: the local cache, the download, and what is said without a network."""
+"""Weights from the hub: the local cache, the download, and the advice without a network."""
 
 import socket
 
@@ -13,7 +13,7 @@ REPOSITORY = "timm/resnet50.tv_in1k"
 
 @pytest.fixture
 def hub_cache(monkeypatch):
-    """What the local cache of the hub holds, by file name."""
+    """The local cache of the hub, by file name."""
     files = {}
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda _, name: files.get(name))
     for name in ("HF_HUB_OFFLINE", "HF_ENDPOINT", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
@@ -37,14 +37,14 @@ def must_not_be_called(*args, **kwargs):
     raise AssertionError("the hub was asked")
 
 
-def test_from_the_cache_without_asking_anybody(hub_cache, monkeypatch):
+def test_from_the_cache_without_a_connection(hub_cache, monkeypatch):
     monkeypatch.setattr(socket, "create_connection", must_not_be_called)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", must_not_be_called)
     hub_cache["pytorch_model.bin"] = "/somewhere/pytorch_model.bin"
     assert str(weights.fetch_weights(REPOSITORY)) == "/somewhere/pytorch_model.bin"
 
 
-def test_without_a_network_it_says_how_to_bring_a_file(hub_cache, monkeypatch):
+def test_without_a_network_the_error_explains_how_to_bring_a_file(hub_cache, monkeypatch):
     monkeypatch.setattr(socket, "create_connection", no_network)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", must_not_be_called)
     text = message()
@@ -53,13 +53,13 @@ def test_without_a_network_it_says_how_to_bring_a_file(hub_cache, monkeypatch):
     assert "set model.weights=/path/to/model.safetensors" in text
 
 
-def test_offline_by_wish(hub_cache, monkeypatch):
+def test_offline_mode_is_respected(hub_cache, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr(socket, "create_connection", must_not_be_called)
     assert "the hub does not answer" in message()
 
 
-def test_fetched(hub_cache, monkeypatch):
+def test_downloads_the_first_file_that_exists(hub_cache, monkeypatch):
     asked = []
 
     def download(repository, name):
@@ -74,7 +74,7 @@ def test_fetched(hub_cache, monkeypatch):
     assert asked == [(REPOSITORY, "model.safetensors"), (REPOSITORY, "pytorch_model.bin")]
 
 
-def test_a_download_that_fails_gives_its_reason(hub_cache, monkeypatch):
+def test_a_failed_download_has_its_reason_in_the_error(hub_cache, monkeypatch):
     def download(repository, name):
         raise RuntimeError("401\nnot allowed")
 
@@ -84,7 +84,7 @@ def test_a_download_that_fails_gives_its_reason(hub_cache, monkeypatch):
 
 
 @pytest.mark.parametrize("proxies", [{"https": "http://proxy:3128"}])
-def test_behind_a_proxy_only_trying_tells(hub_cache, monkeypatch, proxies):
+def test_behind_a_proxy_the_hub_counts_as_reachable(hub_cache, monkeypatch, proxies):
     monkeypatch.setattr(weights, "getproxies", lambda: proxies)
     monkeypatch.setattr(socket, "create_connection", must_not_be_called)
     assert weights._is_reachable()

@@ -1,4 +1,4 @@
-"""What sets this network apart from others of its name."""
+"""What distinguishes this network from others of the same name."""
 
 import torch
 from torch import nn
@@ -13,7 +13,7 @@ def test_the_stem_has_a_norm_and_a_relu_and_nothing_follows_the_last_block():
     assert (network.eval()(torch.randn(4, 3, 32, 32)) < 0).any()
 
 
-def test_an_identity_shortcut_is_fed_the_activated_input():
+def test_an_identity_shortcut_starts_from_the_activated_input():
     block = make_backbone("preact_resnet18", (3, 32, 32)).stages[0][0].eval()
     assert isinstance(block.shortcut, nn.Identity)
     nn.init.zeros_(block.convolution2.weight)

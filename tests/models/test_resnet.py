@@ -1,4 +1,4 @@
-"""The residual networks: their stems, and torchvision's weights in them."""
+"""The residual networks: their stems, and loading torchvision's weights."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def test_small_images_keep_their_size_in_the_first_stage(side, expected):
     assert network.stem[0].stride == (1, 1)
 
 
-def test_large_images_are_a_quarter_before_the_first_stage():
+def test_large_images_shrink_to_a_quarter_before_the_first_stage():
     network = make_backbone("resnet18", (3, 65, 96)).eval()
     assert sizes(network, 96) == [24, 12, 6, 3]
     assert [type(layer) for layer in network.stem] == [nn.Conv2d, nn.BatchNorm2d, nn.ReLU, nn.MaxPool2d]
@@ -54,7 +54,7 @@ def torchvision_models():
 
 @pytest.fixture(params=["resnet18", "resnet34", "resnet50"])
 def pair(request, torchvision_models):
-    """A network of torchvision with random weights and statistics, and ours of the same name."""
+    """A torchvision network with random weights and statistics, and ours of the same name."""
     torch.manual_seed(0)
     theirs = torchvision_models.get_model(request.param, num_classes=7)
     for module in theirs.modules():
@@ -65,7 +65,7 @@ def pair(request, torchvision_models):
 
 
 @pytest.mark.parametrize("suffix", ["pth", "safetensors"])
-def test_a_file_of_torchvision_gives_the_same_outputs(pair, tmp_path, suffix):
+def test_torchvision_weights_yield_the_same_outputs(pair, tmp_path, suffix):
     theirs, ours = pair
     file = tmp_path / f"weights.{suffix}"
     if suffix == "pth":
@@ -81,13 +81,13 @@ def test_a_file_of_torchvision_gives_the_same_outputs(pair, tmp_path, suffix):
         torch.testing.assert_close(theirs.fc(ours(x)), theirs(x))
 
 
-def test_the_small_stem_refuses_it_by_name(torchvision_models, tmp_path):
+def test_the_small_stem_refuses_them_by_name(torchvision_models, tmp_path):
     torch.save(torchvision_models.resnet18().state_dict(), tmp_path / "a.pth")
     with pytest.raises(ConfigError, match=r"stem.0.weight \(64, 3, 7, 7\) instead of \(64, 3, 3, 3\)"):
         start_from(make_backbone("resnet18", (3, 32, 32)), str(tmp_path / "a.pth"))
 
 
-def test_grey_images_see_a_colour_file_as_three_equal_channels(torchvision_models, tmp_path):
+def test_colour_weights_on_grey_images_act_as_on_three_equal_channels(torchvision_models, tmp_path):
     theirs = torchvision_models.resnet18(num_classes=3).eval()
     torch.save(theirs.state_dict(), tmp_path / "a.pth")
     ours = make_backbone("resnet18", (1, 96, 96)).eval()

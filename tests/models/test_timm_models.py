@@ -1,4 +1,4 @@
-"""Networks of timm by name."""
+"""timm networks by name."""
 
 import builtins
 import importlib.util
@@ -27,11 +27,11 @@ class TestNetworks:
         ("name", "shape", "num_features"),
         [
             ("timm:resnet18", (1, 32, 32), 512),
-            ("timm:mobilenetv3_small_050", (3, 48, 32), 1024),  # it says 288: a layer follows the pooling
+            ("timm:mobilenetv3_small_050", (3, 48, 32), 1024),  # num_features is 288: a layer follows the pooling
             ("timm:vit_tiny_patch16_224", (3, 32, 32), 192),  # built for images of this size
         ],
     )
-    def test_it_trains_and_says_its_width(self, name, shape, num_features):
+    def test_it_trains_and_has_its_width(self, name, shape, num_features):
         network = make_backbone(name, shape)
         assert network.num_features == num_features
         features = network(torch.randn(2, *shape))
@@ -39,7 +39,7 @@ class TestNetworks:
         features.square().sum().backward()
         assert all(p.grad is not None and bool(torch.isfinite(p.grad).all()) for p in network.parameters())
 
-    def test_resnet50_is_ours(self):
+    def test_resnet50_equals_ours(self):
         theirs = make_backbone("timm:resnet50", (3, 96, 96)).eval()
         ours = make_backbone("resnet50", (3, 96, 96)).eval()
         state = {name.removeprefix("model."): value for name, value in theirs.state_dict().items()}
@@ -52,7 +52,7 @@ class TestNetworks:
 
     @pytest.mark.parametrize("side", [96, pytest.param(227, marks=pytest.mark.training)])
     def test_inception_resnet_v2(self, side):
-        """The paper's network for WebVision, at its 227 pixels and at a quick size."""
+        """The paper's network for WebVision, at its 227 pixels and at a smaller size."""
         network = make_backbone("timm:inception_resnet_v2", (3, side, side)).eval()
         assert network.num_features == 1536
         assert network.pixel_scale == ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
@@ -75,7 +75,7 @@ class TestNetworks:
 class TestWeights:
     @pytest.fixture
     def whole(self):
-        """A network of timm with its classifier."""
+        """A timm network with its classifier."""
         make_backbone("timm:resnet18", (3, 32, 32))
         import timm
 
@@ -89,7 +89,7 @@ class TestWeights:
         with torch.no_grad():
             torch.testing.assert_close(whole.fc(network(x)), whole(x))
 
-    def test_pretrained_takes_what_the_hub_gives(self, whole, tmp_path, monkeypatch):
+    def test_pretrained_weights_come_from_the_hub(self, whole, tmp_path, monkeypatch):
         import huggingface_hub
 
         save_file(whole.state_dict(), tmp_path / "model.safetensors")
@@ -121,7 +121,7 @@ class TestWeights:
             start_from(make_backbone("timm:resnet50", (3, 32, 32)), str(tmp_path / "a.safetensors"))
 
     def test_a_norm_beside_the_classifier_belongs_to_it(self):
-        """And a norm before it does not."""
+        """A norm before it does not."""
         from surelabel.models.weights import load_weights
 
         for name, unused in (("levit_128s", "head.bn.bias, "), ("convnext_atto", "head.fc.bias, head.fc.weight)")):
@@ -131,7 +131,7 @@ class TestWeights:
             assert f"not used ({unused}" in load_weights(network, timm.create_model(name).state_dict(), "file")
 
     def test_positions_of_a_transformer_are_resized(self, tmp_path):
-        """Weights for 64 pixels in a network for 32, as timm itself converts them."""
+        """Weights for 64 pixels in a network for 32, converted as in timm."""
         large = make_backbone("timm:vit_tiny_patch16_224", (3, 64, 64))
         state = {name.removeprefix("model."): value for name, value in large.state_dict().items()}
         save_file(state | {"head.weight": torch.ones(2, 192)}, tmp_path / "a.safetensors")
@@ -162,10 +162,10 @@ class TestErrors:
         assert "unexpected keyword argument" in text
 
     @pytest.mark.parametrize("option", ["num_classes", "pretrained", "checkpoint_path"])
-    def test_options_that_are_not_the_users(self, option):
+    def test_options_that_users_cannot_set(self, option):
         assert f"model.options.{option}: follows from the data" in error("timm:resnet18", options={option: 1})
 
-    def test_features_are_no_images(self):
+    def test_features_are_refused(self):
         assert "timm:resnet18 takes images" in error("timm:resnet18", (20,))
 
     def test_without_the_package(self, monkeypatch):
@@ -173,7 +173,7 @@ class TestErrors:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "timm" else found(name))
         assert 'need the package timm: pip install "surelabel[vision]"' in error("timm:resnet18")
 
-    def test_a_torchvision_that_is_broken_otherwise(self, monkeypatch):
+    def test_another_fault_of_torchvision_is_reported(self, monkeypatch):
         usual = builtins.__import__
 
         def broken(name, *args, **kwargs):
@@ -187,7 +187,7 @@ class TestErrors:
 
 @pytest.fixture(scope="module")
 def fresh_process():
-    """Output lines of a process that makes a network of ours, then imports torchvision for timm."""
+    """Output of a process that makes one of our networks, then imports torchvision for timm."""
     code = """
 import sys
 from surelabel.models import make_backbone
@@ -196,7 +196,7 @@ print("timm" in sys.modules)
 from surelabel.models.timm_models import import_torchvision, _operators
 import_torchvision()
 import torch, torchvision
-if _operators:  # declared by us: calling it is an error, not a wrong number
+if _operators:  # declared by us, without an implementation
     try:
         torchvision.ops.nms(torch.zeros(1, 4), torch.zeros(1), 0.5)
     except (RuntimeError, NotImplementedError):
