@@ -3,11 +3,12 @@
     theta' <- a theta' + (1 - a) theta        after optimiser step t = 1, 2, ...
     a = min(1 - 1 / (t + 1), decay)
     L = CE(student(x), y) + w(e) (1 / K) |softmax(student(x)) - softmax(teacher(x'))|^2
-    w(e) = weight exp(-5 (1 - e / R)^2)       in epoch e < R, then weight
+    w(e) = weight exp(-5 (1 - e / R)^2)       while e < R, then weight
 
-x and x' are two augmentations of a sample. No gradient reaches the teacher theta', and the teacher
-predicts. With a = 1 - 1 / (t + 1) the teacher is at first the plain mean of all weights so far.
-Every sample here has a label, maybe a wrong one, so the cross entropy is over all of them.
+e counts epochs, and x and x' are two augmentations of a sample. No gradient reaches the teacher
+theta', and the teacher predicts. With a = 1 - 1 / (t + 1) the teacher is at first the plain mean
+of all weights so far. Every sample here has a label, maybe a wrong one, so the cross entropy is
+over all of them.
 
 The defaults are those of the authors' CIFAR-10 experiment file (PyTorch): weight 100 and a ramp R
 of 5 of 180 epochs. Only the decay differs. There it is 0.97, while their command line defaults to

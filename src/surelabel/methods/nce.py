@@ -10,10 +10,10 @@
 As the paper says, a normalised loss alone underfits, hence the passive term. A is log 1e-4, and the
 factor of NFL is fixed, as in the authors' code.
 
-The published weights are a = b = 1 for all pairs with 10 classes. With 100 classes a = 10, and b =
-1 for MAE and 0.1 for RCE (with WebVision's 50 classes, a = 50). A normalised loss has the size 1 /
-K, so our defaults interpolate: a = K / 10 (at least 1), b = 1 for MAE and 10 / K (at most 1) for
-RCE. q of NGCE is 0.1 on CIFAR-10 and 0.7 on CIFAR-100; gamma is 0.5. NCE + RCE is the default
+The published weights are a = b = 1 for all pairs with 10 classes. With 100 classes a = 10, and b is
+1 for MAE and 0.1 for RCE (with WebVision's 50 classes, a = 50). The size of a normalised loss is
+1 / K, so our defaults interpolate: a = K / 10 (at least 1), b = 1 for MAE and 10 / K (at most 1)
+for RCE. q of NGCE is 0.1 on CIFAR-10 and 0.7 on CIFAR-100; gamma is 0.5. NCE + RCE is the default
 pair, the best on digits.
 
 Where we differ from the authors' code: p is not clamped, because log_softmax and expm1 do not need
