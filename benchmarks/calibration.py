@@ -5,7 +5,7 @@
     python benchmarks/calibration.py --runs runs/leaderboard/*
         audits any finished runs with known clean labels, by method
 
-The limits of the fit (src/surelabel/verdicts/) were set on runs with seeds 0 to 2;
+The limits of the fit (src/surelabel/verdicts/calibration.py) were set on runs with seeds 0 to 2;
 SEEDS are different ones. We promise for each run: the estimated rate is within 5 points of the
 true one, the calibration error of P(wrong) over 10 bins of equal counts is at most 0.05, and the
 expected number of wrong labels among the first 200, 400 and 600 is within 10 % of the real one.
