@@ -72,9 +72,9 @@ def test_a_run_does_not_decide_what_code_is_imported(tiny, tmp_path):
 def test_its_options_are_checked_and_explained():
     assert option_help(methods.find("my_methods.doubt"))["momentum"].startswith("m, the share")
     with pytest.raises(ConfigError, match=r"method\.momentum: .*less than 1.*got 2"):
-        methods.checked_options("my_methods.doubt", {"momentum": 2})
+        methods.validate_options("my_methods.doubt", {"momentum": 2})
     with pytest.raises(ConfigError, match="did you mean momentum"):
-        methods.checked_options("my_methods.doubt", {"momentun": 0.5})
+        methods.validate_options("my_methods.doubt", {"momentun": 0.5})
 
 
 @pytest.mark.usefixtures("package")

@@ -101,8 +101,8 @@ def write_noise(
     data: str | Path | RunConfig | Mapping[str, Any], out: str | Path, *, settings: Mapping[str, Any] | None = None
 ) -> tuple[noise.Manifest, tuple[Path, Path]]:
     """Write the labels that `fit` would train on, and their manifest beside: to `out`, an .npy or a .csv, and its .json."""
-    config, file = make_config(data, settings), noise.writable(out)
-    for written in (file, noise.beside(file)):
+    config, file = make_config(data, settings), noise.check_writable(out)
+    for written in (file, noise.manifest_path(file)):
         refuse_overwriting(written, configured_files(config), "--out")
     if config.noise is None:
         raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")

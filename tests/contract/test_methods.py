@@ -147,7 +147,7 @@ def test_configuration_round_trip(name, tiny, tmp_path):
     run = fit(config, tmp_path / "run")
     assert run.config() == config
     assert validate(json.loads(config.model_dump_json())) == config
-    assert methods.checked_options(name, json.loads(json.dumps(defaults))) == defaults
+    assert methods.validate_options(name, json.loads(json.dumps(defaults))) == defaults
 
 
 @pytest.mark.parametrize("name", ALL)

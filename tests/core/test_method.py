@@ -105,7 +105,7 @@ class TestEveryMethod:
 
     def test_accepts_its_own_defaults(self, name):
         defaults = {key: option.default for key, option in options_of(methods.find(name)).items()}
-        assert methods.checked_options(name, defaults) == defaults
+        assert methods.validate_options(name, defaults) == defaults
 
 
 def test_options_are_the_keyword_only_parameters():
@@ -118,8 +118,8 @@ def test_option_help_joins_lines():
 
 
 def test_options_are_read_from_text():
-    assert methods.checked_options("gce", {"q": "0.5"}) == {"q": 0.5}
-    assert methods.checked_options("car", {"penalty_weight": "1e-3", "correction_start": "7"}) == {
+    assert methods.validate_options("gce", {"q": "0.5"}) == {"q": 0.5}
+    assert methods.validate_options("car", {"penalty_weight": "1e-3", "correction_start": "7"}) == {
         "penalty_weight": 0.001,
         "correction_start": 7,
     }
@@ -143,7 +143,7 @@ def test_options_are_read_from_text():
 )
 def test_wrong_options_are_named_with_what_is_allowed(name, options, text):
     with pytest.raises(ConfigError, match=text) as caught:
-        methods.checked_options(name, options)
+        methods.validate_options(name, options)
     assert "\n" not in str(caught.value)
 
 

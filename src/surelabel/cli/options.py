@@ -193,9 +193,9 @@ def _switch(option: str, text: str | None) -> bool | None:
 
 
 def _noise(text: str | None) -> dict[str, Any] | None:
-    from surelabel.noise import parsed
+    from surelabel.noise import parse_noise
 
-    return None if text is None else parsed(text)
+    return None if text is None else parse_noise(text)
 
 
 def _whole(content: dict[str, Any]) -> RunConfig:

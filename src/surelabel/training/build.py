@@ -59,7 +59,7 @@ def _restated(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
     if not num_set:
         return manifest
     label, clean = (torch.cat([getattr(part, name) for part in parts]).numpy() for name in ("label", "clean"))
-    return noise.restated(manifest, clean, label, f"then {num_set} confirmed labels set")
+    return noise.restate(manifest, clean, label, f"then {num_set} confirmed labels set")
 
 
 def _reader(parts: list[Examples]) -> noise.Inputs:
@@ -116,11 +116,11 @@ class NetworkFactory:
 
 def started(config: ModelConfig, input_shape: tuple[int, ...], scale: Scale) -> tuple[nn.Module, Scale, str | None]:
     """A backbone with the weights it starts from, the scale of inputs that these expect, else `scale`, and a note for the user."""
-    backbone = models.backbone(config.name, input_shape, config.options)
+    backbone = models.make_backbone(config.name, input_shape, config.options)
     if config.weights is None:
         return backbone, scale, None
     note = models.start_from(backbone, config.weights)
-    own = models.pixel_scale(backbone, input_shape)
+    own = models.get_pixel_scale(backbone, input_shape)
     return backbone, scale if own is None else own, note
 
 
@@ -177,7 +177,7 @@ def task(
 def method(config: RunConfig, job: Task) -> Method:
     """The configured method for a task."""
     name = config.method.name
-    return methods.find(name)(job, **methods.checked_options(name, config.method.options))
+    return methods.find(name)(job, **methods.validate_options(name, config.method.options))
 
 
 def loader(config: RunConfig, corpus: Corpus, device: torch.device) -> Loader:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from surelabel.config import Batches, CosineRestarts, MultiStep
-from surelabel.methods import checked_options
+from surelabel.methods import validate_options
 from surelabel.paper.tables import PRESETS, planned
 
 CAR = ("penalty_weight", "reverse_weight", "correction_start", "momentum", "threshold")
@@ -206,4 +206,4 @@ def test_every_method_exists_and_takes_its_options():
                 method = trial.config.method
                 if str(method) not in seen:
                     seen.add(str(method))
-                    assert checked_options(method.name, method.options) is not None
+                    assert validate_options(method.name, method.options) is not None

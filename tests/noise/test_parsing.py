@@ -4,7 +4,7 @@ import pytest
 
 from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError
-from surelabel.noise import parsed
+from surelabel.noise import parse_noise
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,8 @@ from surelabel.noise import parsed
     ],
 )
 def test_forms(text, settings):
-    assert parsed(text) == settings
-    NoiseConfig(**parsed(text))
+    assert parse_noise(text) == settings
+    NoiseConfig(**parse_noise(text))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_forms(text, settings):
         ("matrix:0.3", r"matrix noise needs a matrix: --set noise\.kind=matrix"),
     ],
 )
-def test_anything_else_is_one_line_that_says_what_is_possible(text, fault):
+def test_an_error_is_one_line_with_the_allowed_forms(text, fault):
     with pytest.raises(ConfigError, match=f"^--noise {text}: .*{fault}") as caught:
-        parsed(text)
+        parse_noise(text)
     assert "\n" not in str(caught.value)

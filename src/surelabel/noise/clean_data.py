@@ -1,17 +1,19 @@
-"""What noise is drawn for."""
+"""The clean data that noise is drawn for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from surelabel.errors import DataError
-from surelabel.noise.instance import Inputs
+
+Inputs = Callable[[np.ndarray], np.ndarray]
+"""Maps ascending row numbers (B,) to inputs (B, ...): uint8 for images, floats for features."""
 
 
 @dataclass(frozen=True)
-class Truth:
-    """N rows with their clean labels, and what else a kind of noise may want to know of them."""
+class CleanData:
+    """N rows with their clean labels, and whatever else a kind of noise may depend on."""
 
     clean: np.ndarray
     """(N,) int64."""
@@ -27,10 +29,10 @@ class Truth:
         return len(self.class_names)
 
 
-def truth_of(
+def make_clean_data(
     clean: np.ndarray, class_names: Sequence[str], ids: Sequence[str] | np.ndarray | None, inputs: Inputs | None
-) -> Truth:
-    """The same in fixed types, or an error that names what does not fit."""
+) -> CleanData:
+    """Check labels, class names and ids against each other, and convert them to fixed types."""
     clean = np.asarray(clean, dtype=np.int64)
     if len(class_names) < 2:
         raise DataError(f"noise needs at least 2 classes, there is {', '.join(class_names) or 'none'}")
@@ -38,4 +40,4 @@ def truth_of(
         raise DataError(f"labels must lie in 0..{len(class_names) - 1}, got {clean.min()}..{clean.max()}")
     if ids is not None and len(ids) != len(clean):
         raise DataError(f"noise: {len(ids)} ids for {len(clean)} labels; expected one for each")
-    return Truth(clean, tuple(class_names), None if ids is None else np.asarray(ids, dtype=np.str_), inputs)
+    return CleanData(clean, tuple(class_names), None if ids is None else np.asarray(ids, dtype=np.str_), inputs)
