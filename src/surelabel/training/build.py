@@ -34,11 +34,11 @@ def corpus(
     loaded = load_corpus(data, given)
     if noise_config is None:
         return trusted_rows(loaded, data), None
-    parts = _labelled(loaded)
+    parts = _labelled_parts(loaded)
     clean = torch.cat([part.label if part.clean is None else part.clean for part in parts])
     ids = np.concatenate([part.ids for part in parts])
     given, manifest = noise.inject(
-        clean.numpy(), loaded.class_names, noise_config, seed, ids=ids, inputs=_reader(parts)
+        clean.numpy(), loaded.class_names, noise_config, seed, ids=ids, inputs=_make_reader(parts)
     )
     labels = torch.split(torch.from_numpy(given), [len(part) for part in parts])
     noisy = [
@@ -47,17 +47,17 @@ def corpus(
     ]
     injected = replace(loaded, train=noisy[0], validation=noisy[1] if len(noisy) > 1 else None)
     marked = trusted_rows(injected, data, before=loaded)
-    return marked, _restated(manifest, marked)
+    return marked, _restate(manifest, marked)
 
 
-def _labelled(corpus: Corpus) -> list[Examples]:
+def _labelled_parts(corpus: Corpus) -> list[Examples]:
     """Return the parts whose labels get noise."""
     return [part for part in (corpus.train, corpus.validation) if part is not None]
 
 
-def _restated(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
+def _restate(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
     """Describe the labels that are trained on: confirmed ones are set after the draw."""
-    parts = _labelled(corpus)
+    parts = _labelled_parts(corpus)
     num_set = sum(int(part.trusted.sum()) for part in parts if part.trusted is not None)
     if not num_set:
         return manifest
@@ -65,7 +65,7 @@ def _restated(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
     return noise.restated(manifest, clean, label, f"then {num_set} confirmed labels set")
 
 
-def _reader(parts: list[Examples]) -> noise.Inputs:
+def _make_reader(parts: list[Examples]) -> noise.Inputs:
     """Return a function that reads inputs at rising row numbers, counted over all parts."""
     *starts, _ = np.cumsum([0, *map(len, parts)])
 
@@ -151,12 +151,12 @@ def normalisation(corpus: Corpus) -> tuple[Tensor, Tensor]:
         mean, std = torch.tensor(look.mean), torch.tensor(look.std)
     else:
         most = max(1, min(MEASURED_ROWS, MEASURED_BYTES // (math.prod(x.shape[1:]) * x.dtype.itemsize)))
-        mean, std = statistics(x if isinstance(x, Tensor) else x[_spread(len(x), most)])
+        mean, std = statistics(x if isinstance(x, Tensor) else x[_spread_rows(len(x), most)])
     shape = (-1, *[1] * (len(x.shape) - 2))
     return mean.view(shape), std.view(shape)
 
 
-def _spread(num_rows: int, most: int) -> Tensor:
+def _spread_rows(num_rows: int, most: int) -> Tensor:
     """Return at most `most` positions, evenly spaced over all rows."""
     return torch.linspace(0, num_rows - 1, min(most, num_rows)).long()
 

@@ -65,7 +65,7 @@ class TrainedModel:
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
         extractor = cached_features.load(run_dir) if config.model.cache_features else None
         shape, stored = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
-        parts = _with_window(config, shape, stored), tuple(data["class_names"]), shape, given
+        parts = _with_image_size(config, shape, stored), tuple(data["class_names"]), shape, given
         weights = read_tensors(run_dir.weights_file)
         try:
             return cls(*parts, weights, extractor, device)
@@ -96,7 +96,7 @@ class TrainedModel:
     @torch.no_grad()
     def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
         """Return (N,) tau of raw inputs; None for methods without."""
-        inputs = self._checked(x)
+        inputs = self._check(x)
         if self.method.confidence(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
             return None
         return self._sweep(self.method.confidence, inputs, batch_size)
@@ -106,7 +106,7 @@ class TrainedModel:
         raw = raw.to(self.device)
         return raw if self.extractor is None else self.extractor(raw)
 
-    def _checked(self, x: Any) -> Inputs:
+    def _check(self, x: Any) -> Inputs:
         inputs = x if isinstance(x, Lazy) else torch.as_tensor(x)
         if tuple(inputs.shape[1:]) != self.input_shape:
             raise ValueError(
@@ -116,13 +116,13 @@ class TrainedModel:
         return inputs.float() if isinstance(inputs, Tensor) and inputs.dtype == torch.float64 else inputs
 
     def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:
-        inputs = self._checked(x)
+        inputs = self._check(x)
         # By positions, because inputs may be larger than memory; no rows make one empty part.
         rows = torch.split(torch.arange(len(inputs)), batch_size)
         return torch.cat([function(self.seen(inputs[part])).float().cpu() for part in rows]).numpy()
 
 
-def _with_window(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, ...]) -> RunConfig:
+def _with_image_size(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, ...]) -> RunConfig:
     """Add the image size and crop of a named data set, so that new images are treated alike."""
     if shape == stored:
         return config
