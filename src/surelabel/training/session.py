@@ -40,6 +40,7 @@ def train(
         task = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
         return build.method(config, task)
 
+    torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
     method = make_method(config.train.seed)
     warnings = [*config.notices(), *method.warnings(), *build.notes(method)]
     # A saved state replaces the weights of a warm start.
