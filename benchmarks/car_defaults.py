@@ -24,6 +24,7 @@ from sklearn.metrics import roc_auc_score
 
 from surelabel.api import fit
 from surelabel.overrides import parsed_assignment
+from surelabel.runs.samples import TopK
 
 VARIANTS = {
     "penalty_weight=0.2": {"method.penalty_weight": 0.2},
@@ -52,7 +53,7 @@ def measure(data: str, settings: dict, seed: int, folder: Path) -> list[float]:
     rows, samples, labels = run.metrics(), run.samples(), run.labels()
     given = labels["given"].to_numpy()
     wrong = given != labels["clean"].to_numpy()
-    target = np.stack(samples["target"].to_pylist())[np.arange(len(given)), given]
+    target = TopK.from_table(samples, "target", len(run.data()["class_names"])).dense()[np.arange(len(given)), given]
     scores = [
         target,
         *(

@@ -26,6 +26,7 @@ from surelabel import methods
 from surelabel.cli.methods import shape_of
 from surelabel.config import validate
 from surelabel.console import Silent
+from surelabel.core.method import Method
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Setup
@@ -54,12 +55,16 @@ def make_engine(method: str, model: str, corpus: Corpus, folder: str, threads: i
     config = validate(content)
     scale = build.normalisation(corpus)
     fabric = distributed.start(config.train)
+
+    def make_method(seed: int) -> Method:
+        shape = tuple(corpus.train.x.shape[1:])
+        return build.method(config, build.task(config, corpus.train.label, 10, shape, seed, scale))
+
     setup = Setup(
         config,
         corpus,
-        lambda seed: build.method(
-            config, build.task(config, corpus.train.label, 10, tuple(corpus.train.x.shape[1:]), seed, scale)
-        ),
+        make_method(config.train.seed),
+        make_method,
         build.loader(config, corpus, fabric.device),
         RunDir(folder),
         fabric,

@@ -1,4 +1,4 @@
-"""The estimator inside cleanlab, and what cleanlab reads of an export."""
+"""The estimator as the model of cleanlab."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a run is made of, as files and as text."""
+"""Configurations as objects, files and text."""
 
 import json
 import math
@@ -114,7 +114,7 @@ def error(content: dict[str, Any]) -> str:
 
 class TestRoundTrip:
     def test_every_field_is_set_to_something_else_than_its_default(self):
-        """So that the round trips below cannot pass by falling back to defaults."""
+        """Check that no field has its default, so that the round trips below prove something."""
 
         def same(model: BaseModel, path: str = "") -> list[str]:
             found = []
@@ -208,7 +208,8 @@ class TestErrors:
             ({"model": {"backbone_rate": 0}}, "model.backbone_rate: input should be greater than 0, got 0"),
             (
                 {"noise": {"kind": "symetric"}},
-                "noise.kind: input should be 'symmetric', 'asymmetric', 'superclass', 'block', 'pair', 'matrix', 'instance' or 'file'",
+                "noise.kind: input should be 'symmetric', 'asymmetric', 'superclass', 'block', 'pair', 'matrix', "
+                "'instance' or 'file'",
             ),
             ({"optimiser": {"schedule": {"kind": "linear"}}}, "'cosine_restarts', 'cosine', 'multi_step', 'one_cycle'"),
         ],

@@ -1,4 +1,4 @@
-"""The scikit-learn estimator: its contract, its verdict, and what it leaves behind."""
+"""The scikit-learn estimator: its contract, its verdict, and its run directory."""
 
 import pickle
 import warnings
@@ -27,7 +27,7 @@ def test_scikit_learn_s_contract(estimator, check):
 
 @pytest.fixture(scope="module")
 def rows():
-    """Three easy classes with every fifth label wrong: x, given and true labels."""
+    """Return x, given and true labels of three easy classes with every fifth label wrong."""
     rng = np.random.default_rng(0)
     clean = rng.integers(0, 3, 120)
     x = rng.normal(size=(120, 4)) + 4 * np.eye(3, 4)[clean]

@@ -12,7 +12,7 @@ HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "lightning_fabric")
 
 
 def loaded_by(code):
-    """Which heavy packages are in sys.modules after `code`."""
+    """Return the heavy packages in sys.modules after `code`."""
     end = f"\nimport json, sys\nsys.stderr.write(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
     result = subprocess.run([sys.executable, "-c", code + end], capture_output=True, text=True, check=True)
     return json.loads(result.stderr)
@@ -43,11 +43,7 @@ def test_a_name_loads_what_it_needs():
     assert "torch" in loaded_by("import surelabel; surelabel.SampleStore")
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], [], ["fit", "--help"], ["demo", "--help"], ["audit", "--help"]]
-)
-def test_help(arguments):
-    code = f"""
+COMMAND = """
 import sys
 from surelabel.cli import main
 sys.argv = ["surelabel", *{arguments!r}]
@@ -56,10 +52,20 @@ try:
 except SystemExit as end:
     assert end.code == 0
 """
-    assert loaded_by(code) == []
 
 
-def test_audit_needs_no_torch():
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], [], ["fit", "--help"], ["demo", "--help"], ["audit", "--help"]]
+)
+def test_help(arguments):
+    assert loaded_by(COMMAND.format(arguments=arguments)) == []
+
+
+def test_audit_needs_no_torch(stored):
     assert "torch" not in loaded_by(
         "import surelabel.verdicts, surelabel.runs.run_dir, surelabel.plotting.memorisation"
     )
+    assert loaded_by("import surelabel.verdicts") == []
+    run = stored("digits")
+    assert "torch" not in loaded_by(COMMAND.format(arguments=["audit", str(run)]))
+    assert (run / "audit.csv").is_file()

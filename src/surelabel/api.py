@@ -1,4 +1,4 @@
-"""The public functions: train, load, judge."""
+"""The public functions: train, resume, load and audit runs."""
 
 import json
 import shlex
@@ -23,30 +23,32 @@ from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 from surelabel.training.predictor import TrainedModel
 from surelabel.training.session import train
-from surelabel.verdicts import Audit
-from surelabel.verdicts import audit as audit
+from surelabel.verdicts import Audit, audit
 
 CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip")
-"""What may be another in the rest of a run."""
+"""Settings that `resume` may change."""
 
 
 def make_config(data: Any, settings: Mapping[str, Any] | None = None) -> RunConfig:
-    """A configuration from data and dotted settings, such as {"train.epochs": 100, "method": "car"}.
+    """Make a configuration from data and settings such as {"train.epochs": 100, "method": "car"}.
 
-    `data` is a name, a path, a whole configuration, or an object, for which a word such as <arrays> stands.
+    `data` is a name, a path, a whole configuration, or an object, which a word such as <arrays>
+    describes. A RunConfig without settings is returned as it is: it was validated when it was made.
     """
     if isinstance(data, RunConfig):
+        if not settings:
+            return data
         content: dict[str, Any] = data.model_dump()  # not as JSON, in which NaN would become the default
     elif isinstance(data, Mapping) and "data" in data:
         content = json.loads(json.dumps(dict(data)))
     else:
-        content = {"data": {"source": str(data) if isinstance(data, str | Path) else _described(data)}}
+        content = {"data": {"source": str(data) if isinstance(data, str | Path) else _describe(data)}}
     for name, value in (settings or {}).items():
         set_field(content, name, value)
     return validate(content)
 
 
-def _described(data: Any) -> str:
+def _describe(data: Any) -> str:
     found = objects.described(data)
     if found is None:
         form = (
@@ -55,19 +57,19 @@ def _described(data: Any) -> str:
             else type(data).__name__
         )
         raise ConfigError(
-            f"data: got {form}; a configuration is a mapping with data, as {{'data': {{'source': ...}}}}, and data are a name, "
-            f"a path, or {objects.kinds()}"
+            f"data: got {form}; a configuration is a mapping with data, as {{'data': {{'source': ...}}}}, "
+            f"and data are a name, a path, or {objects.kinds()}"
         )
     return found
 
 
-def _object(data: Any) -> Any:
-    """The data where it is an object, which a configuration can only describe; None where it says all."""
-    says_all = isinstance(data, str | Path | RunConfig) or (isinstance(data, Mapping) and "data" in data)
-    return None if says_all else data
+def _object_in(data: Any) -> Any:
+    """Return `data` if it is an object, which a configuration only describes; otherwise None."""
+    is_described = isinstance(data, str | Path | RunConfig) or (isinstance(data, Mapping) and "data" in data)
+    return None if is_described else data
 
 
-def _corpus(config: RunConfig, data: Any) -> tuple[Corpus, noise.Manifest | None]:
+def _read_corpus(config: RunConfig, data: Any) -> tuple[Corpus, noise.Manifest | None]:
     return build.corpus(config.data, config.noise, config.train.seed, data)
 
 
@@ -79,13 +81,24 @@ def fit(
     progress: Progress | None = None,
     interrupt: Callable[[], bool] | None = None,
 ) -> RunDir:
-    """Train and leave a run directory at `out`, which must not exist yet.
+    """Train, and write a run directory to `out`, which must not exist yet.
 
-    `data` is the name of a data set, a path, a whole configuration, or data in memory: arrays or tensors as (x, y),
-    (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset, a frame, an object of `datasets`, or {"train": ..., "test": ...}
-    of any of these. `settings` are dotted fields over the configuration.
+    `data` is the name of a data set, a path, a whole configuration, or data in memory: arrays or
+    tensors as (x, y), (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset, a frame, an
+    object of `datasets`, or {"train": ..., "test": ...} of any of these. `settings` override fields
+    of the configuration by dotted name.
     """
-    config = make_config(data, settings)
+    return fit_config(make_config(data, settings), _object_in(data), out, progress, interrupt)
+
+
+def fit_config(
+    config: RunConfig,
+    data: Any,
+    out: str | Path,
+    progress: Progress | None = None,
+    interrupt: Callable[[], bool] | None = None,
+) -> RunDir:
+    """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
     run_dir = RunDir(out)
     if not is_further_process() and not run_dir.is_free:
         hint = (
@@ -94,19 +107,22 @@ def fit(
             else "choose another folder"
         )
         raise RunError(f"{out}: this folder is not empty; {hint}")
-    return train(config, _corpus(config, _object(data)), run_dir, progress or Silent(), interrupt)
+    return train(config, _read_corpus(config, data), run_dir, progress or Silent(), interrupt)
 
 
 def write_noise(
     data: str | Path | RunConfig | Mapping[str, Any], out: str | Path, *, settings: Mapping[str, Any] | None = None
 ) -> tuple[noise.Manifest, tuple[Path, Path]]:
-    """Write the labels that `fit` would train on, and their manifest beside: to `out`, an .npy or a .csv, and its .json."""
+    """Write the labels that `fit` would train on to `out`, and their manifest beside it.
+
+    `out` ends in .npy or .csv; the manifest has the same name and ends in .json.
+    """
     config, file = make_config(data, settings), noise.check_writable(out)
     for written in (file, noise.manifest_path(file)):
         refuse_overwriting(written, configured_files(config), "--out")
     if config.noise is None:
         raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
-    corpus, manifest = _corpus(config, _object(data))
+    corpus, manifest = _read_corpus(config, _object_in(data))
     assert manifest is not None
     parts = [rows for rows in (corpus.train, corpus.validation) if rows is not None]
     labels, ids = (np.concatenate(arrays) for arrays in zip(*((p.label.numpy(), p.ids) for p in parts), strict=True))
@@ -122,13 +138,14 @@ def resume(
     trust: bool = False,
     data: Any = None,
 ) -> RunDir:
-    """Go on with an interrupted run, or begin one anew that had not saved a state yet.
+    """Resume an interrupted run, or restart one that had not saved a state yet.
 
-    `data` is the object that the run was given, if it was one.
-    `settings` may change what CHANGEABLE names: where it runs, and the size of its steps. `trust` allows a method that is not
-    part of surelabel, whose code is then imported.
+    `data` is the object that the run was trained on, if it was one. `settings` may change those in
+    CHANGEABLE: where the run trains, and the size of its steps. `trust` allows a method that is not
+    part of surelabel; its code is then imported.
     """
-    run_dir = RunDir.open(run.path if isinstance(run, RunDir) else run)
+    run_dir = run if isinstance(run, RunDir) else RunDir(run)
+    run_dir.check_schema()
     for name in settings or {}:
         if name not in CHANGEABLE:
             raise ConfigError(f"{name} cannot change within a run; only {', '.join(CHANGEABLE)} can")
@@ -136,21 +153,24 @@ def resume(
     _check_trust(run_dir, trust)
     if run_dir.is_done:
         return run_dir
-    return train(config, _corpus(config, data), run_dir, progress or Silent(), interrupt)
+    return train(config, _read_corpus(config, data), run_dir, progress or Silent(), interrupt)
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
-    """A run directory may come from anywhere: it must not decide which code is imported."""
+    """Refuse foreign methods: a run directory must not decide which code is imported."""
     name = run_dir.config().method.name
     if "." in name and not trust:
         raise RunError(f"{run_dir.path}: its method {name} is not part of surelabel; trust=True (--trust) imports it")
 
 
 def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:
-    """The data of a run, read again, with the labels it was trained on; `data` is the object that it was given, if it was one."""
+    """Read the data of a run again, with the labels it was trained on.
+
+    `data` is the object that the run was trained on, if it was one.
+    """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     config = config_from_here(run_dir)
-    corpus, _ = _corpus(config, data)
+    corpus, _ = _read_corpus(config, data)
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
         raise RunError(
             f"{run_dir.path}: {config.data.source} has changed since the run; its rows would be shown wrongly"
@@ -159,9 +179,10 @@ def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:
 
 
 def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> TrainedModel:
-    """The model of a finished run, with its class names and preprocessing.
+    """Load the model of a finished run, with its class names and preprocessing.
 
-    Nothing in the run is executed. `trust` allows a method that is not part of surelabel, whose code is then imported.
+    No code from the run is executed. `trust` allows a method that is not part of surelabel; its
+    code is then imported.
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     _check_trust(run_dir, trust)
@@ -174,6 +195,7 @@ __all__ = [
     "TrainedModel",
     "audit",
     "fit",
+    "fit_config",
     "load",
     "make_config",
     "reopen_data",

@@ -1,4 +1,4 @@
-"""What a run is made of: frozen models with a description per field, checked in one place."""
+"""The configuration of a run: frozen models that describe every field, validated in one place."""
 
 from typing import Annotated, Any, Literal, get_args
 
@@ -17,7 +17,7 @@ class Part(BaseModel):
 
 
 def _plain(value: Any) -> Any:
-    """Lists for tuples, all the way down: what JSON would make of it, so that a configuration equals its round trip."""
+    """Turn nested tuples into lists as JSON does, so that a configuration equals its round trip."""
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
@@ -30,90 +30,95 @@ class Batches(Part):
     """An epoch of a fixed length."""
 
     batches: int = Field(ge=1)
-    """Batches of an epoch; the rows are drawn anew for each."""
+    """Batches per epoch; each epoch draws new rows."""
     balanced: bool = False
-    """Whether every given label gets an equal share of them, as Clothing1M's protocol has it."""
+    """Whether all given labels are drawn equally often, as in the protocol of Clothing1M."""
 
 
 class DataConfig(Part):
-    """Which data to train on."""
+    """The data to train on."""
 
     source: str
-    """Name of a data set, or path of an .npz or .npy file, an image folder, or a .csv or .parquet table."""
+    """Name of a data set, or path of an .npz or .npy file, image folder, .csv or .parquet table."""
     root: str | None = None
-    """Folder of a named data set; None looks in $SURELABEL_DATA/NAME and ./data/NAME."""
+    """Folder of a named data set; None searches $SURELABEL_DATA/NAME and ./data/NAME."""
     options: Options = Field(default_factory=dict)
-    """Options of a named data set; the rest have its defaults."""
+    """Options of a named data set; the others keep their defaults."""
     test: str | None = None
-    """Path of test data of the same kind; None is the source's own test part, if it has one."""
+    """Path of test data of the same kind; None uses the test part of the source, if it has one."""
     validation_fraction: float = Field(0.0, ge=0, lt=1)
-    """Share of the training rows to hold out, with their given labels. They get a verdict from predictions only."""
+    """Fraction of training rows to hold out. They are judged by predictions only."""
     test_fraction: float | None = Field(None, gt=0, lt=1)
-    """Share of the rows to split off as a test set where the source has none; its labels are as given."""
+    """Fraction of rows to use as a test set, with given labels, if the source has no test part."""
     split_seed: int = Field(0, ge=0, lt=2**32)
-    """Seed of both splits, apart from the run's seed, so that runs compare on the same rows."""
+    """Random seed for both splits; runs with other seeds still compare on the same rows."""
     epoch: Literal["all"] | Batches = "all"
-    """What an epoch is: all rows once, or {batches: 2000, balanced: true}."""
+    """Length of an epoch: all rows once, or {batches: 2000, balanced: true}."""
     labels: str | None = None
-    """A .csv with id and label: labels that replace the source's own for these rows."""
+    """CSV with columns id,label; overrides the labels of these rows in the source."""
     trusted: str | None = None
-    """A .csv with id, and maybe label, of rows whose label a person has confirmed: their target stays fixed."""
+    """CSV with id, optionally label, of rows confirmed by a person; their targets stay fixed."""
     path_column: str | None = None
-    """Tables: the column with image paths, relative to the table, or with their bytes; None is one with bytes, else path, file,
-    filename, file_name, image or the like."""
+    """Tables: the column with image bytes, or with image paths relative to the table; None finds a
+    column of bytes, else one named path, file, filename, file_name, image or similar."""
     label_column: str | None = None
-    """Tables: the column with labels; None is label or its usual other names."""
+    """Tables: the column with labels; None finds label or one of its usual names."""
     clean_column: str | None = None
-    """Tables: the column with true labels, where they are known. They only measure; no method sees them."""
+    """Tables: the column with true labels, if known. They only measure; no method sees them."""
     id_column: str | None = None
-    """Tables: the column that names rows; None is id, else the path or the row number."""
+    """Tables: the column that identifies rows; None uses id, else the path or the row number."""
     feature_columns: tuple[str, ...] | None = None
-    """Tables: numeric columns to train on; None is all numeric columns of a table without images."""
+    """Tables: numeric columns to train on; None uses all of them in a table without images."""
     image_size: int | None = Field(None, ge=4, le=1024)
-    """Side to which images are resized; None keeps the size when all images share one."""
+    """Side to which images are resized; None keeps their size if all images have the same."""
     crop: int | None = Field(None, ge=4, le=1024)
-    """Side of the window that networks see: drawn at random in training, the centre in tests; None is the whole image."""
+    """Side of the crop that networks see: random in training, central in tests; None is no crop."""
     unreadable: Literal["refuse", "skip"] = "refuse"
-    """What to do with image files that cannot be read: stop and list them, or list them and go on without."""
+    """Image files that cannot be read: stop and list them, or list them and train without them."""
     decode: Literal["auto", "once", "stream"] = "auto"
-    """Images: decode once and keep them, or again in every epoch by worker processes; auto is by their size."""
+    """Images: decode once and keep them, or every epoch in worker processes; auto goes by size."""
     cache: bool = True
-    """Whether images that are decoded once are kept on disk for the next run."""
+    """Whether images that are decoded once are cached on disk for later runs."""
     workers: int | None = Field(None, ge=0)
-    """Processes that decode streamed images; None is one per core."""
+    """Number of processes that decode streamed images; None is one per core."""
 
 
 class NoiseConfig(Part):
-    """Wrong labels to inject, drawn once from the clean labels; docs/noise.md tells each kind's convention."""
+    """Wrong labels to inject, drawn once from the clean labels; docs/noise.md defines each kind."""
 
     kind: Literal["symmetric", "asymmetric", "superclass", "block", "pair", "matrix", "instance", "file"]
-    """Where labels go: to any class, by a class map, around a superclass, around a block of class numbers, to the next class, by
-    a transition matrix, by the input itself, or as a file says."""
+    """How labels change: to any class, by a class map, within a superclass, within a block of class
+    numbers, to the next class, by a transition matrix, depending on the input, or as in a file."""
     rate: float = Field(0.0, ge=0, le=1)
-    """Nominal rate; per source class for asymmetric, superclass, block and pair. Not used for matrix and file."""
+    """Nominal rate, per source class for asymmetric, superclass, block and pair. Not for matrix and
+    file."""
     mode: Literal["exact", "bernoulli"] | None = None
-    """exact counts, or bernoulli: each label drawn by itself; None is exact, and bernoulli for matrix. Not for instance and file."""
+    """exact: exact counts; bernoulli: independent draws. None is bernoulli for matrix, else exact.
+    Not for instance and file."""
     include_true_class: bool = False
-    """Symmetric only: whether the new label is drawn from all classes, so that some labels stay right."""
+    """Symmetric only: draw new labels from all classes, so that some labels stay right."""
     class_map: dict[str, str] | str | None = None
-    """Asymmetric only: class name to class name, or a ready map: cifar10, digits; None finds that by the class names."""
+    """Asymmetric only: class names to class names, or a known map: cifar10, digits; None chooses
+    the known map that fits the class names."""
     groups: tuple[tuple[str, ...], ...] | str | None = None
-    """Superclass only: lists of class names, each label goes to the next of its list; or cifar100, which None finds by the names."""
+    """Superclass only: lists of class names, in which labels move to the next; or cifar100, which
+    None chooses if it fits the class names."""
     block_size: int = Field(5, ge=2)
-    """Block only: class numbers of a block."""
+    """Block only: number of classes in a block."""
     matrix: tuple[tuple[float, ...], ...] | None = None
     """Matrix only: row = true class, column = given class, rows sum to 1."""
     instance_scale: Literal["raw", "unit", "length"] = "raw"
-    """Instance only: pixels as they are, 0..255; divided by 255; or each input divided by its Euclidean length."""
+    """Instance only: raw pixels, 0..255; unit: divided by 255; length: each input divided by its
+    Euclidean norm."""
     path: str | None = None
-    """File only: an .npy or .csv (id, label) of labels, or a run directory."""
+    """File only: labels as an .npy, a .csv (id, label), or a run directory."""
     seed: int | None = Field(None, ge=0, lt=2**63)
-    """None is the run's seed; for a file, a seed that its manifest must have."""
+    """Random seed; None uses that of the run. For a file, the seed that its manifest must have."""
 
     @field_validator("class_map", mode="before")
     @classmethod
     def _names_as_text(cls, value: Any) -> Any:
-        """Classes called 1 and 2 are numbers in YAML."""
+        """Accept class names that YAML reads as numbers, such as 1 and 2."""
         return {str(a): str(b) for a, b in value.items()} if isinstance(value, dict) else value
 
     @field_validator("groups", mode="before")
@@ -124,54 +129,56 @@ class NoiseConfig(Part):
 
 
 class MethodConfig(Part):
-    """How to train."""
+    """The training method."""
 
     name: str = "car"
-    """Name of the method, as `surelabel methods` lists it."""
+    """Name of the method, as listed by `surelabel methods`."""
     options: Options = Field(default_factory=dict)
-    """Options of the method; the rest have its defaults."""
+    """Options of the method; the others keep their defaults."""
 
 
 class ModelConfig(Part):
-    """Which network."""
+    """The network."""
 
     name: str = "auto"
-    """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME; auto is mlp for features and
-    tiny images, fast_cnn for images of up to 64 pixels a side, resnet18 for larger ones."""
+    """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME;
+    auto is mlp for features and tiny images, fast_cnn for images of up to 64 pixels a side, and
+    resnet18 for larger ones."""
     options: Options = Field(default_factory=dict)
-    """Options of the backbone; the rest have its defaults."""
+    """Options of the backbone; the others keep their defaults."""
     weights: str | None = None
-    """Weights that the backbone starts from: a .safetensors or .pth file, or pretrained, which fetches those of its makers from the
-    hub; None draws them from the seed. Inputs are then normalised as these weights expect it."""
+    """Initial weights of the backbone: a .safetensors or .pth file, or pretrained, which downloads
+    the authors' weights from the hub; None draws random ones. Inputs are normalised as these
+    weights expect."""
     freeze: bool = False
-    """Whether the backbone stays as it is, its batch-norm statistics too: only classifier and indicator train."""
+    """Whether the backbone and its batch-norm statistics stay fixed."""
     backbone_rate: float = Field(1.0, gt=0)
-    """Factor on the learning rate of the backbone, such as 0.1 for weights that were trained before."""
+    """Factor on the learning rate of the backbone, for example 0.1 for pretrained weights."""
     cache_features: bool = False
-    """Whether the frozen backbone runs once over all rows, without augmentation: the run then trains on its features, which are kept
-    on disk for the next run."""
+    """Whether to run the frozen backbone once over all rows, without augmentation, and to train on
+    the features. They are cached on disk for later runs."""
     head: tuple[Annotated[int, Field(ge=1)], ...] = ()
-    """With cache_features: widths of fully connected layers between the features and the classifier."""
+    """With cache_features: widths of fully connected layers between features and classifier."""
 
     @field_validator("head")
     @classmethod
-    def _only_on_features(cls, value: tuple[int, ...], others: ValidationInfo) -> tuple[int, ...]:
-        if value and not others.data.get("cache_features"):
+    def _require_cached_features(cls, value: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
+        if value and not info.data.get("cache_features"):
             raise PydanticCustomError("head", "is only for model.cache_features=true")
         return value
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the backbone stays as it is."""
+        """Whether the backbone stays fixed."""
         return self.freeze or self.cache_features
 
     @property
     def on_features(self) -> "ModelConfig":
-        """What trains on the features of a backbone that ran once."""
+        """The network that trains on cached features."""
         return ModelConfig(name="mlp", options={"widths": self.head})
 
     def notices(self) -> list[str]:
-        """Settings that are allowed and rarely meant."""
+        """List valid settings that are probably mistakes."""
         found = []
         if self.backbone_rate != 1 and self.is_frozen:
             found.append("model.backbone_rate has no effect on a backbone that is frozen")
@@ -181,21 +188,21 @@ class ModelConfig(Part):
 
 
 class CosineRestarts(Part):
-    """Cosine with warm restarts, changed per epoch, as the paper trains."""
+    """Cosine with warm restarts, updated per epoch, as in the paper."""
 
     kind: Literal["cosine_restarts"] = "cosine_restarts"
     period: int = Field(10, ge=1)
     """Epochs per restart."""
     min_rate: float = Field(0.001, ge=0)
-    """The rate a period falls towards; the next epoch after its last would have it."""
+    """The rate at the end of a period; the epoch after its last would have it."""
 
 
 class Cosine(Part):
-    """One cosine from the rate to the minimum, changed per step."""
+    """One cosine from the highest to the lowest rate, updated per step."""
 
     kind: Literal["cosine"] = "cosine"
     min_rate: float = Field(0.0, ge=0)
-    """The rate it ends with."""
+    """The final rate."""
 
 
 class MultiStep(Part):
@@ -203,21 +210,21 @@ class MultiStep(Part):
 
     kind: Literal["multi_step"] = "multi_step"
     milestones: tuple[float, ...] = (0.5, 0.75)
-    """Epochs after which to drop; values below 1 are shares of the stage."""
+    """Epochs after which the rate drops; values below 1 are fractions of the stage."""
     factor: float = Field(0.1, gt=0, lt=1)
-    """What the rate is multiplied by."""
+    """Factor on the rate."""
 
 
 class OneCycle(Part):
-    """Linear up for a share of the stage, then cosine to zero, changed per step."""
+    """A linear rise for a fraction of the stage, then a cosine to zero, updated per step."""
 
     kind: Literal["one_cycle"] = "one_cycle"
     warmup: float = Field(0.25, ge=0, lt=1)
-    """Share of the stage in which the rate rises."""
+    """Fraction of the stage in which the rate rises."""
 
 
 class Constant(Part):
-    """Always the same rate."""
+    """A constant rate."""
 
     kind: Literal["constant"] = "constant"
 
@@ -226,10 +233,10 @@ Schedule = Annotated[CosineRestarts | Cosine | MultiStep | OneCycle | Constant, 
 
 
 class OptimiserConfig(Part):
-    """How weights move."""
+    """The optimiser and its learning rate."""
 
     name: Literal["sgd", "adamw"] = "sgd"
-    """Optimiser."""
+    """Name of the optimiser."""
     rate: float = Field(0.05, gt=0)
     """Highest learning rate."""
     momentum: float = Field(0.9, ge=0, lt=1)
@@ -239,7 +246,7 @@ class OptimiserConfig(Part):
     clip: float | None = Field(None, gt=0)
     """Largest gradient norm of each network; None does not clip."""
     schedule: Schedule = Cosine()
-    """How the rate changes: kind is cosine_restarts, cosine, multi_step, one_cycle or constant."""
+    """Schedule of the rate: kind is cosine_restarts, cosine, multi_step, one_cycle or constant."""
 
     @property
     def rate_period(self) -> int:
@@ -247,7 +254,7 @@ class OptimiserConfig(Part):
         return self.schedule.period if isinstance(self.schedule, CosineRestarts) else 1
 
     def scaled(self, factor: float) -> "OptimiserConfig":
-        """The same with every rate, highest and lowest, times `factor`."""
+        """Return the same with the highest and the lowest rate multiplied by `factor`."""
         if factor == 1:
             return self
         schedule = self.schedule
@@ -257,40 +264,40 @@ class OptimiserConfig(Part):
 
 
 class TrainConfig(Part):
-    """How long, on what, and how exactly."""
+    """The length of training, its batches, device and precision."""
 
     epochs: int = Field(200, ge=1)
-    """Epochs of the whole run."""
+    """Number of epochs of the whole run."""
     batch_size: int = Field(64, ge=2)
-    """Rows of a global batch."""
+    """Rows per batch, over all processes."""
     seed: int = Field(0, ge=0, lt=2**63)
-    """Seed of weights, order, augmentation and, unless it has its own, noise."""
+    """Random seed for weights, batch order, augmentation and noise, unless noise has its own."""
     augment: bool | None = None
-    """Crop and flip; None is yes for images larger than 16 pixels, and no for features and tiny images."""
+    """Crop and flip images; None does so for images larger than 16 pixels."""
     flip: bool | None = None
-    """Whether augmentation mirrors images; None is as usual for the data set, yes if nothing is usual."""
+    """Whether augmentation mirrors images; None is as usual for the data set, or yes."""
     crop_padding: int | None = Field(None, ge=0)
-    """Pixels by which augmentation shifts images; None is as usual for the data set, 4 if nothing is usual."""
+    """Pixels by which augmentation shifts images; None is as usual for the data set, or 4."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to train."""
+    """Device to train on."""
     devices: int = Field(1, ge=1)
-    """Processes that train together."""
+    """Number of processes that train together."""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Numeric precision of the networks; losses and per-sample state are always float32."""
     threads: int | None = Field(None, ge=1)
-    """CPU threads of each process; None leaves PyTorch's choice."""
+    """CPU threads per process; None leaves the choice to PyTorch."""
     warm_start: str | None = None
-    """A finished run whose weights the networks start from; None draws them from the seed."""
+    """A finished run whose weights the networks start from; None draws random weights."""
     evaluate_every: int = Field(1, ge=1)
     """Epochs between evaluations on the test sets; the last epoch is always evaluated."""
     gradient_share: bool = False
-    """Record which share of the gradient comes from clean and from false labels, where clean labels are known."""
+    """Record how much of the gradient comes from false labels, if clean labels are known."""
     replicate_below: int = Field(256 * 2**20, ge=0)
-    """Bytes up to which every process holds a whole per-sample table; larger ones are divided."""
+    """Per-sample tables of up to this many bytes are replicated; larger ones are sharded."""
 
 
 class RunConfig(Part):
-    """A whole run."""
+    """The configuration of a whole run."""
 
     data: DataConfig
     noise: NoiseConfig | None = None
@@ -301,17 +308,18 @@ class RunConfig(Part):
 
     @field_validator("method", "model", mode="before")
     @classmethod
-    def _name_alone(cls, value: Any) -> Any:
+    def _accept_name(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
 
     def notices(self) -> list[str]:
-        """Settings that are allowed and rarely meant."""
+        """List valid settings that are probably mistakes."""
         period = self.optimiser.rate_period
         if self.train.epochs % period:
+            better = self.train.epochs - self.train.epochs % period or period
             return [
                 *self.model.notices(),
-                f"optimiser.schedule.period={period} does not divide train.epochs={self.train.epochs}: the run ends at a "
-                f"high learning rate; {self.train.epochs - self.train.epochs % period or period} epochs would end at the lowest",
+                f"optimiser.schedule.period={period} does not divide train.epochs={self.train.epochs}: the run ends at "
+                f"a high learning rate; {better} epochs would end at the lowest",
             ]
         return self.model.notices()
 
@@ -320,11 +328,11 @@ WHERE_IT_RUNS = {
     "data": ("root", "workers", "cache"),
     "train": ("device", "devices", "threads", "replicate_below"),
 }
-"""Settings of a run, by part, that do not make another experiment of it."""
+"""Settings, by part, that do not change the experiment."""
 
 
 def validate(content: dict[str, Any]) -> RunConfig:
-    """A RunConfig from nested mappings, or one line that names the field and what is allowed."""
+    """Make a RunConfig from nested mappings; an error names the field and what is allowed."""
     try:
         return RunConfig.model_validate(content)
     except ValidationError as error:
@@ -332,7 +340,7 @@ def validate(content: dict[str, Any]) -> RunConfig:
 
 
 def one_line(error: ValidationError, prefix: str = "") -> str:
-    """The first complaint of a validation error, with the field's name."""
+    """Return the first problem of a validation error, with the name of the field."""
     first = error.errors()[0]
     field = prefix + ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""A scikit-learn classifier over all methods and networks, for labels that may be wrong."""
+"""A scikit-learn classifier for labels that may be wrong, with any method and network."""
 
 import contextlib
 import tempfile
@@ -19,28 +19,30 @@ from surelabel.data.sources.arrays.inputs import input_tensor
 from surelabel.errors import ConfigError, SurelabelError
 
 
-class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
+class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Train on labels that may be wrong, predict, and judge every label.
 
-    X is (N, D) numbers, as an array or a frame, or images as (N, H, W), (N, H, W, C) or (N, C, H, W); y is text or numbers.
+    X is (N, D) numbers, as an array or a frame, or images as (N, H, W), (N, H, W, C) or
+    (N, C, H, W); y is text or numbers.
 
     Parameters:
-        method: name of the training method, as `surelabel methods` lists them.
-        method_options: its options; the rest have its defaults.
+        method: name of the training method, as listed by `surelabel methods`.
+        method_options: its options; the others keep their defaults.
         model: name of the network; auto chooses by the inputs.
         model_options: its options.
-        epochs, batch_size, rate: epochs of the whole run, rows of a batch, highest learning rate.
-        random_state: a seed, a RandomState, or None for another result each time.
+        epochs, batch_size, rate: epochs of the whole run, rows per batch, highest learning rate.
+        random_state: a seed, a RandomState, or None for a different result each time.
         device, threads: auto, cpu, cuda or mps; CPU threads, None for PyTorch's choice.
         verbose: whether to show progress on stderr.
-        out: a new run directory to keep, for `surelabel report` and `export`; `review` needs data that are files. None keeps none.
-        settings: any other settings by dotted name, such as {"optimiser.clip": 5}; they go over the rest. Not data.test_fraction,
-            because test rows get no verdict.
+        out: a new run directory to keep, for `surelabel report` and `export`; None keeps none.
+            `review` needs data that are files.
+        settings: any other settings by dotted name, such as {"optimiser.clip": 5}; they take
+            precedence. Not data.test_fraction, because test rows get no verdict.
 
     After `fit`, with rows in the order of X:
         classes_: (K,) labels, sorted.
         label_quality_: (N,) in [0, 1]; low is suspicious.
-        suggested_labels_: (N,) the labels that the run finds right.
+        suggested_labels_: (N,) the labels that the run considers right.
         audit_: the whole verdict, most suspicious first; its ids count the rows of X from 0.
         model_: the trained model, held in memory.
     """
@@ -77,7 +79,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
         self.settings = settings
 
     def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
-        """Train on X and the given labels y; no weights of samples, because the methods weigh them themselves."""
+        """Train on X and given labels y; without sample weights, which the method finds itself."""
         if unsupported:
             raise TypeError(
                 f"NoisyLabelClassifier.fit takes X and y only, got {', '.join(unsupported)}; "
@@ -88,25 +90,26 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, numbers = np.unique(y, return_inverse=True)
         data = {"x": X, "y": numbers, "class_names": _names(self.classes_)}
         with self._folder() as folder, self._progress() as progress, _as_value_errors():
-            settings = self._settings()
-            _refuse_test_rows(api.make_config(data, settings))
-            run = api.fit(data, folder, settings=settings, progress=progress)
+            config = api.make_config(data, self._settings())
+            _refuse_test_rows(config)
+            run = api.fit_config(config, data, folder, progress)
             self.model_, self.audit_ = api.load(run, device=self._device(), trust=True), api.audit(run)
             self._keep_verdict(run.samples())
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """(N, K) probabilities, in the order of `classes_`."""
+        """Return (N, K) probabilities, in the order of `classes_`."""
         check_is_fitted(self)
         X = validate_data(self, X, allow_nd=True, reset=False)
         with _as_value_errors():
             probability = self.model_.predict_proba(input_tensor(X, "X")).astype(np.float64)
-        return probability / probability.sum(1, keepdims=True)
+        scaled: np.ndarray = probability / probability.sum(1, keepdims=True)
+        return scaled
 
     def predict(self, X: Any) -> np.ndarray:
-        """(N,) labels."""
-        best = self.predict_proba(X).argmax(1)
-        return self.classes_[best]
+        """Return (N,) labels."""
+        labels: np.ndarray = self.classes_[self.predict_proba(X).argmax(1)]
+        return labels
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -129,18 +132,18 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
         return int(check_random_state(self.random_state).randint(2**31))
 
     def _device(self) -> str:
-        """Where to predict: on the CPU unless another place was asked for by name."""
+        """Return the device to predict on: the CPU unless another one is named."""
         return "cpu" if self.device == "auto" else self.device
 
     def _keep_verdict(self, samples: Any) -> None:
-        """The verdict by row; ids are row numbers, and held-out rows stand after the others in the file."""
+        """Keep the verdict in the order of X; ids are row numbers, and held-out rows come last."""
         order = np.argsort(samples["id"].to_numpy().astype(np.int64))
         self.label_quality_ = samples["quality"].to_numpy()[order].astype(np.float64)
         self.suggested_labels_ = self.classes_[samples["suggested"].to_numpy()[order]]
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[Path]:
-        """The run directory: the user's, or one that goes when it has been read."""
+        """Provide the run directory: `out`, or a temporary one."""
         if self.out is not None:
             yield Path(self.out)
             return
@@ -160,7 +163,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):
 
 @contextlib.contextmanager
 def _as_value_errors() -> Iterator[None]:
-    """What is wrong with data or parameters, as scikit-learn's users expect it."""
+    """Turn our errors into ValueError, as users of scikit-learn expect."""
     try:
         yield
     except SurelabelError as error:
@@ -170,13 +173,13 @@ def _as_value_errors() -> Iterator[None]:
 def _refuse_test_rows(config: RunConfig) -> None:
     if config.data.test_fraction is not None:
         raise ConfigError(
-            "data.test_fraction: test rows get no verdict, and every row of X has one here; divide X before fit, or hold rows "
-            "out with data.validation_fraction"
+            "data.test_fraction: test rows get no verdict, and every row of X has one here; divide X before fit, "
+            "or hold rows out with data.validation_fraction"
         )
 
 
 def _names(classes: np.ndarray) -> np.ndarray:
-    """Names of the classes for the audit: as they are written, or their numbers where that is not unique."""
+    """Return class names for the audit: the labels as text, or numbers if that is ambiguous."""
     names = np.array([str(label).strip() for label in classes.tolist()])
     is_plain = len(np.unique(names)) == len(names) and bool((names != "").all())
     return names if is_plain else np.arange(len(classes)).astype(np.str_)

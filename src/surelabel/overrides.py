@@ -1,4 +1,4 @@
-"""Settings as people write them: YAML and JSON files, and fields by dotted name."""
+"""Settings as people write them: YAML and JSON files, and assignments to dotted names."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from surelabel.errors import ConfigError
 
 
 class _YamlLoader(yaml.SafeLoader):
-    """Plain data only, and 1e-3 is a number as in JSON; YAML 1.1 would read it as text."""
+    """Loads plain data only, and reads 1e-3 as a number as JSON does; YAML 1.1 would read text."""
 
 
 _YamlLoader.add_implicit_resolver(
@@ -26,7 +26,7 @@ def _from_yaml(text: str) -> Any:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML or JSON file."""
+    """Read the mapping in a YAML or JSON file."""
     kind, parse = ("JSON", json.loads) if path.suffix == ".json" else ("YAML", _from_yaml)
     try:
         content = parse(path.read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def set_field(content: dict[str, Any], name: str, value: Any) -> None:
-    """Put a value at a dotted name in nested mappings; method.X and model.X are their options."""
+    """Set a dotted name in nested mappings; method.X and model.X may be options."""
     keys = name.strip().split(".")
     own = {"method": MethodConfig.model_fields, "model": ModelConfig.model_fields}.get(keys[0])
     if own is not None and len(keys) == 2 and keys[1] not in own:
@@ -58,7 +58,7 @@ def set_field(content: dict[str, Any], name: str, value: Any) -> None:
 
 
 def dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """All fields by dotted name, as `set_field` takes them."""
+    """Yield all fields by dotted name, as `set_field` takes them."""
     for name, value in content.items():
         if isinstance(value, Mapping):
             yield from dotted(value, f"{prefix}{name}.")
@@ -67,7 +67,7 @@ def dotted(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def parsed_assignment(assignment: str) -> tuple[str, Any]:
-    """Name and value of `a.b=value`, with the value read as YAML."""
+    """Split `a.b=value` into name and value, which is read as YAML."""
     name, sign, text = assignment.partition("=")
     if not sign or not all(name.strip().split(".")):
         raise ConfigError(f"--set {assignment}: expected FIELD=VALUE, for example train.epochs=100")

@@ -281,15 +281,16 @@ def test_held_out_rows_get_a_marked_verdict_from_predictions(tiny, tmp_path):
 def test_run_directory_is_whole(tiny, tmp_path):
     run = fit(tiny("car"), tmp_path / "run")
     assert {p.name for p in run.path.iterdir()} == {
-        "config.json", "data.json", "done", "env.json", "labels.parquet", "lock", "metrics.jsonl", "model.safetensors",
-        "noise.json", "samples.parquet",
+        "calibration.parquet", "config.json", "data.json", "done", "env.json", "labels.parquet", "lock",
+        "metrics.jsonl", "model.safetensors", "noise.json", "samples.parquet",
     }  # fmt: skip
-    assert run.data()["schema"] == 1
+    assert run.data()["schema"] == 2
     assert {"torch", "python", "device", "processes", "threads"} <= json.loads(
         (run.path / "env.json").read_text()
     ).keys()
     assert set(run.samples().column_names) >= {
-        "id", "prediction", "quality", "tau", "target", "suggested", "first_learned", "forgotten", "mean_margin",
+        "id", "prediction", "quality", "p_wrong", "tau", "target", "suggested", "first_learned", "forgotten",
+        "mean_margin",
     }  # fmt: skip
     manifest = json.loads((run.path / "noise.json").read_text())
     labels = run.labels()

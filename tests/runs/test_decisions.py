@@ -1,4 +1,4 @@
-"""The journal: nothing is lost, nothing is overwritten, and what is said to be saved is on the disk."""
+"""The journal: no decision is lost or overwritten, and what is reported as saved is on disk."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""A run directory from a stranger, full of links: no command may write through one of them."""
+"""A run directory from a stranger, full of links: no command may write through any of them."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ GUESSED = [
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, make_blobs):
-    """data.npz, the finished run `done` and the interrupted run `stopped`."""
+    """Write data.npz, the finished run `done` and the interrupted run `stopped`."""
     folder = tmp_path_factory.mktemp("hostile")
     settings = {
         "data": {"source": str(make_blobs(folder / "data.npz"))},
@@ -47,7 +47,7 @@ def runs(tmp_path_factory, make_blobs):
 
 @pytest.fixture
 def scene(runs, tmp_path, monkeypatch):
-    """A copy of the runs in the working folder, and a user's file outside it; links are laid by the tests."""
+    """Copy the runs into the working folder, and put a user's file outside it."""
     shutil.copytree(runs, tmp_path / "scene")
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "precious.txt").write_text("precious")
@@ -57,7 +57,7 @@ def scene(runs, tmp_path, monkeypatch):
 
 @pytest.fixture
 def victim(scene):
-    """The user's file; unchanged and alone at the end of each test."""
+    """Return the user's file, and check after the test that it is unchanged and alone."""
     path = scene.parent / "home" / "precious.txt"
     yield path
     assert path.read_text() == "precious"

@@ -1,4 +1,4 @@
-"""A run's data, found from another folder than the run began in: by every command that needs them."""
+"""Every command finds the data of a run from another folder than the one it began in."""
 
 import shlex
 
@@ -16,7 +16,7 @@ QUICK = ["--threads", "1", "--model", "mlp", "--epochs", "1"]
 
 @pytest.fixture
 def began(tmp_path, monkeypatch):
-    """A folder with 24 images in `my: data`, where the working folder is; `away` is another one."""
+    """Work in a folder with 24 images in `my: data`; `away` is another folder."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     for row in range(24):

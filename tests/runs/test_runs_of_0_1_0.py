@@ -1,4 +1,4 @@
-"""Runs that version 0.1.0 wrote, a finished and an interrupted one: every command still reads them."""
+"""Every command reads the finished and the interrupted run that version 0.1.0 wrote."""
 
 import json
 import shutil
@@ -9,14 +9,14 @@ import pytest
 
 import surelabel
 from surelabel.runs.decisions import Journal, Wish
-from surelabel.runs.run_dir import RunDir
+from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 STORED = Path(__file__).parents[1] / "stored_runs"
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The working folder, with the data and both runs."""
+    """Copy the data and both runs into the working folder."""
     shutil.copy(STORED / "blobs.npz", tmp_path)
     for name in ("finished", "interrupted"):
         shutil.copytree(STORED / f"{name}_0.1.0", tmp_path / name)
@@ -51,4 +51,5 @@ def test_the_interrupted_one_goes_on_to_the_end_of_the_finished_one(folder, done
     for name in ("quality", "given_probability", "tau"):
         a, b = (run.samples()[name].to_numpy() for run in (resumed, finished))
         np.testing.assert_allclose(a, b, atol=1e-3, err_msg=name)
+    assert resumed.data()["schema"] == SCHEMA_VERSION
     assert resumed.samples()["suggested"].to_pylist() == finished.samples()["suggested"].to_pylist()

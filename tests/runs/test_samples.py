@@ -1,6 +1,10 @@
+"""Class probabilities as samples.parquet stores them."""
+
 import numpy as np
 import pytest
 
+from surelabel.errors import RunError
+from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import DENSE_UP_TO, NUM_KEPT, TopK
 
 
@@ -36,3 +40,26 @@ def test_parts_are_joined_and_read_by_slices():
     np.testing.assert_array_equal(parts.dense(), whole.dense())
     np.testing.assert_array_equal(whole.dense(slice(2, 5)), whole.dense()[2:5])
     assert len(parts) == 7
+
+
+@pytest.mark.parametrize(("num_classes", "columns"), [(3, ["p"]), (DENSE_UP_TO + 1, ["p", "p_classes"])])
+def test_a_table_returns_what_was_written(tmp_path, num_classes, columns):
+    run = RunDir(tmp_path)
+    written = TopK.from_dense(*rows_over(num_classes))
+    run.write_samples({"p": written})
+    run.write_json("done", {})
+    table = run.samples()
+    assert table.column_names == columns
+    read = TopK.from_table(table, "p", num_classes)
+    np.testing.assert_array_equal(read.dense(), written.dense())
+    np.testing.assert_array_equal(read.argmax(), written.dense().argmax(1))
+
+
+def test_many_classes_stored_whole_by_an_older_version_are_read(tmp_path):
+    run, (rows, _) = RunDir(tmp_path), rows_over(100)
+    run.write_table("samples.parquet", {"p": rows})
+    run.write_json("done", {})
+    np.testing.assert_array_equal(TopK.from_table(run.samples(), "p", 100).dense(), rows)
+    for name, num_classes in (("p", 99), ("q", 100)):
+        with pytest.raises(RunError, match=rf"samples\.parquet: .* {name} of {num_classes} classes"):
+            TopK.from_table(run.samples(), name, num_classes)

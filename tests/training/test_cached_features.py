@@ -1,4 +1,4 @@
-"""Pre-trained backbones: features computed once, frozen backbones, and backbones with a rate of their own."""
+"""Pretrained backbones: cached features, frozen backbones, and a separate learning rate."""
 
 import csv
 import json
@@ -24,12 +24,12 @@ MODEL = {"name": "wide_resnet", "options": SMALL}
 
 
 class Listener(Silent):
-    """Keeps what was said, and stops a run after some steps."""
+    """Keeps the messages, and stops a run after some steps."""
 
     def __init__(self, stop_after=None):
         self.said, self.steps, self.stop_after = [], 0, stop_after
 
-    def step(self, *args):
+    def step(self, *_):
         self.steps += 1
 
     def warn(self, text):
@@ -40,7 +40,7 @@ class Listener(Silent):
 
     @property
     def computed(self):
-        """How often features were computed."""
+        """Return how often features were computed."""
         return sum("computing the features" in text for text in self.said)
 
 
@@ -52,7 +52,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def images(tmp_path):
-    """An .npz of tiny images whose class is their colour."""
+    """Write an .npz of tiny images whose class is their colour."""
     rng = np.random.default_rng(0)
     parts = {}
     for suffix, size in (("", 75), ("_test", 30)):
@@ -66,7 +66,7 @@ def images(tmp_path):
 
 @pytest.fixture
 def weights(tmp_path):
-    """A file of weights with a classifier that is not ours."""
+    """Write a file of weights with a foreign classifier."""
     torch.manual_seed(5)
     state = make_backbone("wide_resnet", SHAPE, SMALL).state_dict()
     state["stages.1.norm1.running_mean"] += 0.1
@@ -75,7 +75,7 @@ def weights(tmp_path):
 
 
 def config(images, weights=None, method="car", **model):
-    """A whole configuration; `model` are fields of that part."""
+    """Make a whole configuration; `model` has fields of that part."""
     return make_config(
         {
             "data": {"source": str(images)},
@@ -110,8 +110,8 @@ class TestCachedFeatures:
     def test_they_are_what_the_backbone_gives_without_augmentation(self, images, weights, tmp_path):
         settings = config(images, weights, cache_features=True)
         raw, _ = build.corpus(settings.data, settings.noise, 0)
-        extractor = cached_features.extractor(settings, raw, RunDir(tmp_path / "run"), lambda text: None)
-        corpus = cached_features.extract(raw, extractor, settings, lambda text: None)
+        extractor = cached_features.extractor(settings, raw, RunDir(tmp_path / "run"), lambda _: None)
+        corpus = cached_features.extract(raw, extractor, settings, lambda _: None)
         network = make_backbone("wide_resnet", SHAPE, SMALL).eval()
         network.load_state_dict(load_file(weights))
         mean, std = build.normalisation(raw)
@@ -179,15 +179,13 @@ class TestCachedFeatures:
         with (tmp_path / "p.csv").open() as file:
             assert len(list(csv.DictReader(file))) in (30, 75, 105)
 
-    def test_large_features_stay_in_their_file(self, images, weights, tmp_path, monkeypatch, outcome):
+    def test_large_features_stay_in_their_file(self, images, weights, tmp_path, monkeypatch):
         settings = config(images, weights, cache_features=True)
         in_memory = surelabel.fit(settings, tmp_path / "a")
         monkeypatch.setattr(cached_features, "IN_MEMORY_BELOW", 100)
         raw, _ = build.corpus(settings.data, settings.noise, 0)
-        extractor = cached_features.extractor(settings, raw, RunDir(tmp_path / "b"), lambda text: None)
-        assert not isinstance(
-            cached_features.extract(raw, extractor, settings, lambda text: None).train.x, torch.Tensor
-        )
+        extractor = cached_features.extractor(settings, raw, RunDir(tmp_path / "b"), lambda _: None)
+        assert not isinstance(cached_features.extract(raw, extractor, settings, lambda _: None).train.x, torch.Tensor)
         mapped = surelabel.fit(settings, tmp_path / "b")
         assert mapped.metrics()[-1]["tests"] == in_memory.metrics()[-1]["tests"]
 
@@ -242,7 +240,7 @@ class TestCachedFeatures:
 
 
 def body(run):
-    """The backbone's part of a run's weights."""
+    """Return the weights of the backbone of a run."""
     prefix = "network.backbone."
     return {k.removeprefix(prefix): v for k, v in load_file(run.weights_file).items() if k.startswith(prefix)}
 
@@ -344,7 +342,7 @@ class TestWeights:
 
 @pytest.mark.training
 def test_the_fast_network_resumes_bit_equal(images, tmp_path, outcome):
-    """Its weights are in another memory format, which must not change what a checkpoint gives back."""
+    """Weights in another memory format come back unchanged from a checkpoint."""
     settings = config(images, name="fast_cnn", options={"widths": [8, 16]})
     whole = surelabel.fit(settings, tmp_path / "whole")
     again = surelabel.fit(settings, tmp_path / "again")

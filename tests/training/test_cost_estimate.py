@@ -1,4 +1,4 @@
-"""What `surelabel plan` finds out before anything starts."""
+"""The estimate that `surelabel plan` makes before anything starts."""
 
 import json
 
@@ -13,7 +13,10 @@ from surelabel.training.cost_estimate import plan
 
 @pytest.fixture
 def repeated(tmp_path):
-    """Twenty rows in two classes: row 1 is row 0 again with another label, row 3 is row 2 again, test row 1 is row 5."""
+    """Write twenty rows in two classes with duplicates.
+
+    Row 1 repeats row 0 with another label, row 3 repeats row 2, and test row 1 repeats row 5.
+    """
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(20, 4)).astype(np.float32), np.arange(20) % 2
     x[1], x[3], y[3] = x[0], x[2], y[2]

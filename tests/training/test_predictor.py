@@ -1,4 +1,4 @@
-"""The model of a finished run: what it takes, what it gives, and what it says of a damaged file."""
+"""The model of a finished run: its inputs, its outputs, and its errors for damaged files."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_weights_that_cannot_be_read_are_named(run, content):
     ("method", "changes"), [("cross_entropy", {}), ("car", {"model__options": {"widths": [9], "norm": "none"}})]
 )
 def test_weights_of_another_run_are_refused(run, tiny, tmp_path, method, changes):
-    """Other parts, and the same parts in other sizes."""
+    """Try weights with other names, and with the same names in other sizes."""
     other = surelabel.fit(tiny(method, train__epochs=1, **changes), tmp_path / "other")
     run.weights_file.write_bytes(other.weights_file.read_bytes())
     with pytest.raises(RunError, match=r"run/model\.safetensors: the weights do not fit the run's configuration"):

@@ -1,4 +1,4 @@
-"""Metrics that go to other tools beside the run's own file."""
+"""Metrics logged to other tools in addition to metrics.jsonl."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from surelabel.training import tracking
 
 @pytest.fixture
 def wandb(monkeypatch):
-    """A package of that name that only remembers."""
+    """Install a fake package of that name that only records calls."""
     calls = []
 
     class Run:
@@ -90,6 +90,6 @@ def test_what_is_missing_is_said_before_training(tmp_path, tiny, monkeypatch):
     config = api.make_config(tiny("car"))
     with pytest.raises(ConfigError, match="--log mlflow: there is no such log; there are tensorboard, wandb"):
         tracking.tracked(["mlflow"], tmp_path, config, Silent()).__enter__()
-    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
+    monkeypatch.setattr(tracking, "find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"needs the package wandb: pip install 'surelabel\[wandb\]'"):
         tracking.tracked(["wandb"], tmp_path, config, Silent()).__enter__()

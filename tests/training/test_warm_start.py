@@ -1,4 +1,4 @@
-"""Runs that start from the weights of another."""
+"""Runs that start from the weights of another run."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ def first(tiny, tmp_path):
 
 
 def started(tiny, tmp_path, first, method="cross_entropy", **changes):
-    """A run of one step size so small that nothing is learned: its weights are those it started from."""
+    """Train with a rate so small that the final weights are the initial ones."""
     settings = tiny(method, train__warm_start=str(first.path), train__epochs=1, optimiser__rate=1e-30, **changes)
     return api.fit(settings, tmp_path / f"second-{method}")
 
@@ -57,7 +57,7 @@ def test_every_method_can_start_from_every_other(first):
 
 
 def test_copies_follow_their_network(first):
-    """Distances are measured from where this run starts, not from where the other one did."""
+    """Distances are measured from the start of this run, not of the other one."""
     config = validate({**first.config().model_dump(), "method": {"name": "distance_to_init"}})
     task = build.task(config, torch.arange(75) % 3, 3, (6,), 0, (torch.zeros(6), torch.ones(6)))
     method = build.method(config, task)

@@ -1,17 +1,18 @@
-"""Runs whose truth is known because they are made up: no training, only what a run directory says."""
+"""Run directories with made-up content, so that the truth is known and nothing is trained."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
+from surelabel.runs.run_dir import CALIBRATION_FILE, SCHEMA_VERSION, RunDir
+from surelabel.verdicts.calibration import Calibration
 
 NAMES = ("cat", "dog", "fox", "owl")
 
 
 def evidence(num_rows: int, rate: float, seed: int = 0) -> dict[str, np.ndarray]:
-    """Quality and first epoch as training leaves them: right labels early and high, wrong ones late and low."""
+    """Return quality and first epoch: right labels early and high, wrong ones late and low."""
     rng = np.random.default_rng(seed)
     is_wrong = np.arange(num_rows) < round(rate * num_rows)
     score = np.where(is_wrong, rng.normal(-3, 1.2, num_rows), rng.normal(3, 1.2, num_rows))
@@ -21,9 +22,16 @@ def evidence(num_rows: int, rate: float, seed: int = 0) -> dict[str, np.ndarray]
 
 
 def write_run(
-    path: Path, num_rows: int = 600, rate: float = 0.3, *, seed: int = 0, knows_truth: bool = True, held_out: int = 0
+    path: Path,
+    num_rows: int = 600,
+    rate: float = 0.3,
+    *,
+    seed: int = 0,
+    knows_truth: bool = True,
+    held_out: int = 0,
+    schema: int = SCHEMA_VERSION,
 ) -> RunDir:
-    """A finished run with wrong labels of the next class, the first `held_out` rows after training ones held out."""
+    """Write a finished run whose wrong labels are the next class; the last rows are held out."""
     made = evidence(num_rows, rate, seed)
     rng = np.random.default_rng(seed + 1)
     order = rng.permutation(num_rows)
@@ -58,15 +66,19 @@ def write_run(
         "target": soft,
         "probability": soft,
     }
-    run.write_table("samples.parquet", samples)
-    run.write_json("data.json", {"schema": SCHEMA_VERSION, "class_names": list(NAMES)})
+    if schema > 1:
+        calibration = Calibration.fit(samples)
+        run.write_table(CALIBRATION_FILE, calibration.to_columns())
+        samples["p_wrong"] = calibration.p_wrong
+    run.write_samples(samples)
+    run.write_json("data.json", {"schema": schema, "class_names": list(NAMES)})
     (path / "done").touch()
     return run
 
 
 @pytest.fixture
 def run_of(tmp_path):
-    """`run_of(rate=0.3)`: a made-up run."""
+    """Return a function that writes a made-up run: `run_of(rate=0.3)`."""
     made = []
 
     def write(**kinds) -> RunDir:

@@ -1,4 +1,4 @@
-"""The cause that is named where an audit cannot tell, and the step that is advised."""
+"""The causes and next steps that an audit names if it cannot tell how many labels are wrong."""
 
 import json
 import shlex
@@ -15,7 +15,7 @@ RIGHT = np.repeat(["a", "b"], 50)
 
 
 def audit_of(training, prediction=RIGHT, quality=0.9):
-    """An audit of 100 rows without calibration, which cannot tell."""
+    """Return an audit of 100 rows without calibration, which cannot tell."""
     columns = {"id": np.arange(100).astype(str), "given": RIGHT, "suggested": prediction, "prediction": prediction}
     more = {"quality": np.full(100, quality), "verdict": np.full(100, "training")}
     return Audit({**columns, **more}, ("a", "b"), training=training)
@@ -100,12 +100,12 @@ class TestReading:
 
 @pytest.mark.training
 class TestFlow:
-    @pytest.fixture
+    @pytest.fixture(autouse=True)
     def folder(self, tmp_path, monkeypatch, make_blobs):
         monkeypatch.chdir(tmp_path)
         make_blobs(Path("data.npz"), num_samples=240)
 
-    def test_after_retraining_on_an_export_the_labels_are_called_cleaned(self, folder, done):
+    def test_after_retraining_on_an_export_the_labels_are_called_cleaned(self, done):
         quick = ["--threads", "1", "--model", "mlp", "--set", "model.widths=[16]", "--epochs", "25"]
         done("fit", "data.npz", "--noise", "symmetric:0.25", "--out", "first", *quick)
         text = done("export", "first", "--accept", "all")
@@ -120,7 +120,7 @@ class TestFlow:
         assert json.loads(done("export", "second", "--json"))["changed_by_model"] == 0
 
     @pytest.mark.parametrize(("method", "expected"), [("cross_entropy", "--method car"), ("car", "linear network")])
-    def test_a_network_that_memorised_is_told_so(self, folder, done, method, expected):
+    def test_a_network_that_memorised_is_told_so(self, done, method, expected):
         rng = np.random.default_rng(0)
         y = np.arange(300) % 5
         x = (rng.normal(size=(5, 200)) * 0.2)[y] + rng.normal(size=(300, 200))

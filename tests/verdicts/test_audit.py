@@ -1,4 +1,4 @@
-"""`surelabel.audit(run)`: the table, the figures, the sentences."""
+"""`surelabel.audit(run)`: its table, figures and sentences."""
 
 import json
 
@@ -9,8 +9,9 @@ import pytest
 from tests.verdicts.conftest import NAMES
 
 import surelabel
-from surelabel.errors import ConfigError
-from surelabel.verdicts import Audit
+from surelabel.errors import ConfigError, RunError
+from surelabel.runs.run_dir import CALIBRATION_FILE
+from surelabel.verdicts import Audit, calibration
 
 
 def test_the_table_is_ranked_by_p_wrong_and_says_all(run_of):
@@ -25,6 +26,60 @@ def test_the_table_is_ranked_by_p_wrong_and_says_all(run_of):
     frame = table.to_frame()
     assert list(frame["p_wrong"]) == table.p_wrong.tolist()
     assert table.table.num_rows == 600
+
+
+class TestStoredCalibration:
+    """P(wrong) is fitted once, when training ends, and read afterwards."""
+
+    def test_nothing_is_fitted_again(self, run_of, monkeypatch):
+        run, old = run_of(num_rows=900, held_out=300), run_of(num_rows=900, held_out=300, schema=1)
+        expected = surelabel.audit(old)
+        monkeypatch.setattr(calibration, "fit_curve", lambda *_: pytest.fail("fitted again"))
+        table = surelabel.audit(run)
+        np.testing.assert_array_equal(table.p_wrong, expected.p_wrong)
+        assert table.columns["id"].tolist() == expected.columns["id"].tolist()
+        assert table.summary() == expected.summary()
+        assert table.sentences() == expected.sentences()
+
+    def test_the_column_is_what_counts(self, run_of):
+        run = run_of()
+        samples = run.samples()
+        values = pa.array(np.where(np.arange(600) == 7, 0.999, 0.25))
+        place = samples.column_names.index("p_wrong")
+        pq.write_table(samples.set_column(place, "p_wrong", values), run.path / "samples.parquet")
+        table = surelabel.audit(run)
+        assert table.columns["id"][0] == "row/00007"
+        assert table.noise_rate.num_wrong == pytest.approx(0.25 * 599 + 0.999)
+
+    @pytest.mark.parametrize("content", [None, b"", b"PAR1" + bytes(50) + b"PAR1"])
+    def test_a_missing_or_damaged_file_is_named(self, run_of, content):
+        run = run_of()
+        file = run.path / CALIBRATION_FILE
+        file.unlink() if content is None else file.write_bytes(content)
+        with pytest.raises(RunError, match=r"calibration\.parquet: not readable"):
+            surelabel.audit(run)
+
+    @pytest.mark.parametrize(
+        "columns",
+        [
+            {"other": [1]},
+            {"verdict": ["training"], "is_separated": [True], "knots": [[0.0]], "p_wrong": [None]},
+            {"verdict": ["training"], "is_separated": [True], "knots": [[0.0, 1.0]], "p_wrong": [[0.5]]},
+            {"verdict": ["training"], "is_separated": [True], "knots": [[0.0, 1.0]], "p_wrong": [[0.5, 0.1]]},
+        ],
+        ids=["columns", "null", "length", "resamples"],
+    )
+    def test_curves_that_do_not_fit_are_an_error(self, run_of, columns):
+        run = run_of()
+        run.write_table(CALIBRATION_FILE, {**columns, "lower": [[0.1] * 3], "upper": [[0.1] * 3]})
+        with pytest.raises(RunError, match=r"calibration\.parquet: not readable"):
+            surelabel.audit(run)
+
+    def test_a_curve_that_is_missing_is_named(self, run_of):
+        run, without = run_of(num_rows=900, held_out=300), run_of()
+        (run.path / CALIBRATION_FILE).write_bytes((without.path / CALIBRATION_FILE).read_bytes())
+        with pytest.raises(RunError, match=r"calibration\.parquet: holds no curve for prediction"):
+            surelabel.audit(run)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.4])
@@ -116,7 +171,7 @@ def test_other_thresholds_need_no_training(run_of):
 
 
 def test_a_class_that_would_be_lost_is_named(tmp_path, run_of):
-    run = run_of(rate=0.1)
+    run = run_of(rate=0.1, schema=1)
     samples = {name: run.samples()[name].to_numpy() for name in ("given", "quality", "suggested", "first_learned")}
     rare = (samples["given"] == 3) & (np.arange(600) % 10 != 0)
     quality, epoch, suggested = (samples[name].copy() for name in ("quality", "first_learned", "suggested"))
@@ -132,7 +187,7 @@ def test_a_class_that_would_be_lost_is_named(tmp_path, run_of):
 
 
 def unfitted(given, suggested, quality, names) -> Audit:
-    """An audit of rows without a run: P(wrong) is 1 - quality."""
+    """Return an audit of rows without a run: P(wrong) is 1 - quality."""
     columns = {"id": np.arange(len(given)).astype(str), "given": given, "suggested": suggested, "prediction": given}
     return Audit({**columns, "quality": quality, "verdict": np.full(len(given), "training")}, names)
 
@@ -157,7 +212,7 @@ def test_more_than_half_probably_wrong_is_not_more_than_half_that_look_wrong():
 
 
 def test_held_out_rows_have_a_curve_of_their_own_and_trusted_ones_are_right(run_of):
-    run = run_of(num_rows=900, held_out=300)
+    run = run_of(num_rows=900, held_out=300, schema=1)
     table = surelabel.audit(run)
     assert len(table.calibration.curves) == 2
     assert table.measures()["calibration_error"] < 0.03

@@ -1,4 +1,4 @@
-"""The small sums behind an audit, by hand."""
+"""The computations behind an audit, checked by hand."""
 
 import numpy as np
 import pytest

@@ -19,6 +19,7 @@ from surelabel.exporting.tables import write_tables
 from surelabel.files import new_folder, refuse_link
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
+from surelabel.runs.samples import TopK
 from surelabel.verdicts import Audit
 from surelabel.verdicts.corrections import losing_counts
 
@@ -112,8 +113,7 @@ def _put_in_place(fresh: Path, folder: Path) -> None:
 
 def _probability(run: RunDir) -> np.ndarray:
     """(N, K) float32 in the order of the run's rows."""
-    rows = run.samples()["probability"].combine_chunks()
-    return rows.flatten().to_numpy().reshape(len(rows), -1).astype(np.float32)
+    return TopK.from_table(run.samples(), "probability", len(run.data()["class_names"])).dense()
 
 
 def _facts(

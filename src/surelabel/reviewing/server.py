@@ -21,6 +21,7 @@ from surelabel.reviewing.suspects import Suspects
 from surelabel.reviewing.values import Values
 from surelabel.runs.decisions import FILE_NAME, Journal
 from surelabel.runs.run_dir import RunDir
+from surelabel.runs.samples import TopK
 from surelabel.verdicts import Audit
 
 STOP_SECONDS = 2
@@ -112,7 +113,7 @@ def _probability(run_dir: RunDir, corpus: Corpus) -> np.ndarray | None:
         raise RunError(f"{run_dir.path}: samples.parquet is not in the order of the data")
     if "probability" not in samples.column_names:
         return None
-    return samples["probability"].combine_chunks().flatten().to_numpy().reshape(len(samples), -1)
+    return TopK.from_table(samples, "probability", corpus.num_classes).dense()
 
 
 def _bound(port: int) -> socket.socket:

@@ -1,4 +1,4 @@
-"""Run directories: what training writes, where its data lie, and what people decided about it."""
+"""Run directories: the files of a run, the location of its data, and the decisions of people."""
 
 from surelabel.runs.run_dir import RunDir
 

@@ -1,10 +1,13 @@
-"""The journal of decisions: RUN/decisions.jsonl, one JSON object a line, only ever appended to.
+"""The journal of decisions: RUN/decisions.jsonl, one JSON object per line, only ever appended to.
 
-    {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat", "action": "relabel", "label": "dog", "by": "ann"}
+    {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat",
+     "action": "relabel", "label": "dog", "by": "ann"}
 
-A decision is on the disk (fsync) before anybody is told that it is saved. Every writer holds a lock on the file and first reads what others
-have appended, so several servers and tabs share one journal; whoever decides names the last entry about the row that they saw, and is
-refused if there is a later one. A line that a crash has cut short is no JSON: readers skip it, and the next writer ends it with a newline.
+A decision is on disk (fsync) before it is reported as saved. Every writer locks the file and first
+reads what others have appended, so several servers and tabs can share one journal. A decision
+names the last entry about its row that its author saw, and is refused if there is a later one. A
+line that a crash cut short is not JSON: readers skip it, and the next writer ends it with a
+newline.
 """
 
 import json
@@ -30,21 +33,21 @@ class Decision:
     """A line of the journal."""
 
     sequence: int
-    """Counts the lines from 1, over all rows."""
+    """The number of the entry, counted from 1 over all rows."""
     time: str
-    """When, in UTC."""
+    """The time in UTC."""
     id: str
     given: str
     action: str
     """keep, relabel, skip or undo."""
     label: str | None
-    """The row's label from here on: the given one for keep, None for skip, and for undo what held before."""
+    """The label from now on: the given one for keep, None for skip, the previous one for undo."""
     by: str
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What somebody wants of a row."""
+    """A decision that someone asks for."""
 
     id: str
     given: str
@@ -52,25 +55,25 @@ class Wish:
     label: str | None = None
     """The new label, for relabel."""
     seen: int = 0
-    """The sequence of the last entry about this row that they saw; 0 is none."""
+    """The sequence of the last entry about this row that its author saw; 0 if none."""
 
 
 @dataclass
 class Standing:
-    """How a row stands."""
+    """The decisions on a row."""
 
     last: int = 0
     """The sequence of the last entry about it."""
     history: list[Decision] = field(default_factory=list)
-    """The decisions that are not undone; the last one holds."""
+    """The decisions that were not undone; the last one is valid."""
 
     @property
     def decision(self) -> Decision | None:
-        """What holds now."""
+        """The valid decision, if any."""
         return self.history[-1] if self.history else None
 
     def take(self, entry: Decision) -> None:
-        """Follow one more line."""
+        """Apply the next entry."""
         self.last = entry.sequence
         if entry.action == "undo":
             del self.history[-1:]
@@ -79,11 +82,11 @@ class Standing:
 
 
 Book = dict[str, Standing]
-"""By id, for the rows that the journal speaks of."""
+"""The rows in the journal, by id."""
 
 
 class Conflict(SurelabelError):
-    """Somebody else has decided on the same row meanwhile; nothing was written."""
+    """Someone else has decided on the same row in the meantime; nothing was written."""
 
     def __init__(self, ids: Sequence[str]) -> None:
         super().__init__(f"decided meanwhile by somebody else: {', '.join(map(repr, ids))}; look again")
@@ -91,7 +94,7 @@ class Conflict(SurelabelError):
 
 
 class Journal:
-    """Decisions on the labels of one run, shared by all who have it open."""
+    """The decisions on the labels of one run, shared by everyone who has it open."""
 
     def __init__(self, path: str | Path, by: str = "person", sync: Callable[[int], None] = os.fsync) -> None:
         self.path, self.by, self._sync = Path(path), by, sync
@@ -103,12 +106,12 @@ class Journal:
         self._sequence = self._line = self._offset = self._inode = 0
 
     def decisions(self) -> dict[str, Decision]:
-        """What holds now, by id, in the order of deciding: keep, relabel and skip."""
+        """Return the valid decisions (keep, relabel, skip) by id, in the order they were made."""
         held = [standing.history[-1] for standing in self.book().values() if standing.history]
         return {decision.id: decision for decision in sorted(held, key=lambda decision: decision.sequence)}
 
     def book(self) -> Book:
-        """How every row stands that the journal speaks of."""
+        """Return the decisions on every row in the journal."""
         with self._mutex:
             if self.path.exists():
                 with files.locked(self.path, os.O_RDONLY, shared=True) as file:
@@ -118,7 +121,7 @@ class Journal:
             return {id: Standing(standing.last, list(standing.history)) for id, standing in self._book.items()}
 
     def append(self, wishes: Sequence[Wish]) -> list[Decision]:
-        """Write all of these, or nothing: Conflict where a row was decided on since it was seen."""
+        """Append all of these, or raise Conflict if one of the rows was decided on since."""
         with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
             self._catch_up(file)
             self._check(wishes)
@@ -129,7 +132,7 @@ class Journal:
         return entries
 
     def to_csv(self, path: str | Path) -> int:
-        """Write id, label and decided_at of kept and relabelled rows, as `fit --trusted` reads them; gives their number."""
+        """Write kept and relabelled rows as a csv for `fit --trusted`, and return their number."""
         held = [decision for decision in self.decisions().values() if decision.action in FINAL]
         rows = [(decision.id, decision.label, decision.time) for decision in held]
         files.replace_csv(Path(path), ("id", "label", "decided_at"), rows)
@@ -156,10 +159,10 @@ class Journal:
         return Decision(sequence, now, wish.id, wish.given, wish.action, label, self.by)
 
     def _write(self, file: int, content: bytes) -> None:
-        """Append and sync; what could not be written whole is taken back, so that nobody reads half of it."""
+        """Append and sync; remove what could not be written whole, so that half is never read."""
         size = os.fstat(file).st_size
         if size and os.pread(file, 1, size - 1) != b"\n":
-            content = b"\n" + content  # ends the line that a crash has cut short
+            content = b"\n" + content  # ends a line that a crash cut short
         try:
             while content:
                 content = content[os.write(file, content) :]
@@ -171,7 +174,7 @@ class Journal:
             self._sync_folder()
 
     def _sync_folder(self) -> None:
-        """A new file's name is on the disk only when its folder is."""
+        """Sync the folder too: only then is the name of a new file on disk."""
         folder = os.open(self.path.parent, os.O_RDONLY)
         try:
             self._sync(folder)
@@ -179,32 +182,32 @@ class Journal:
             os.close(folder)
 
     def _catch_up(self, file: int) -> None:
-        """Follow the lines that were appended since the last look."""
+        """Read the lines that were appended since the last call."""
         status = os.fstat(file)
         if status.st_ino != self._inode or status.st_size < self._offset:
-            self._forget()  # the file is another one
+            self._forget()  # the file was replaced
             self._inode = status.st_ino
         content = _read(file, self._offset, status.st_size - self._offset)
         *lines, tail = content.split(b"\n")
         for line in lines:
-            self._follow(line)
+            self._apply(line)
             self._offset += len(line) + 1
             self._line += 1
-        if self._follow(tail):  # whole but for its newline, which the next writer adds
+        if self._apply(tail):  # complete except for its newline, which the next writer adds
             self._offset += len(tail)
 
-    def _follow(self, line: bytes) -> bool:
-        """Take a line into the book; one that is not JSON was cut short and was never confirmed to anybody."""
+    def _apply(self, line: bytes) -> bool:
+        """Apply a line; one that is not JSON was cut short and never reported as saved."""
         try:
             content = json.loads(line)
         except ValueError:
             return False
-        entry = self._checked(content)
+        entry = self._parse(content)
         self._sequence = max(self._sequence, entry.sequence)
         self._book.setdefault(entry.id, Standing()).take(entry)
         return True
 
-    def _checked(self, content: Any) -> Decision:
+    def _parse(self, content: Any) -> Decision:
         kinds = {"sequence": int, "time": str, "id": str, "given": str, "action": str, "by": str}
         whole = isinstance(content, dict) and all(isinstance(content.get(name), kind) for name, kind in kinds.items())
         known = whole and content["action"] in ACTIONS
@@ -216,7 +219,7 @@ class Journal:
 
 
 def _read(file: int, offset: int, size: int) -> bytes:
-    """`size` bytes from `offset`, or those there are."""
+    """Read up to `size` bytes from `offset`."""
     parts = []
     while size > 0 and (part := os.pread(file, size, offset)):
         parts.append(part)

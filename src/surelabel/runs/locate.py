@@ -1,17 +1,16 @@
-"""Where the data of a run are, seen from here: a run keeps paths as they were given, relative to the folder that it began in."""
+"""Find the data of a run from the current folder; its paths are relative to where it began."""
 
 from pathlib import Path
 
-from surelabel.config import RunConfig, validate
-from surelabel.overrides import set_field
+from surelabel.config import RunConfig
 from surelabel.runs.run_dir import RunDir
 
 DATA_PATHS = ("source", "root", "test", "labels", "trusted")
-"""Settings of data that may be paths."""
+"""Settings of `data` that may be paths."""
 
 
 def moved_paths(run: RunDir) -> dict[str, str]:
-    """Paths in the run's configuration at which nothing is from here, but was from where the run began; by dotted setting."""
+    """Return paths that exist only as seen from where the run began, by dotted setting."""
     config, began = run.config(), Path(run.environment().get("folder", "."))
     paths = {f"data.{name}": getattr(config.data, name) for name in DATA_PATHS}
     if config.noise is not None:
@@ -24,8 +23,10 @@ def moved_paths(run: RunDir) -> dict[str, str]:
 
 
 def config_from_here(run: RunDir) -> RunConfig:
-    """The run's configuration, with paths that lead to its data from the current folder."""
-    content = run.config().model_dump()
+    """Return the run's configuration with paths that are valid in the current folder."""
+    config = run.config()
     for name, path in moved_paths(run).items():
-        set_field(content, name, path)
-    return validate(content)
+        part, field = name.split(".")
+        # No need to validate again: a path replaces a path.
+        config = config.model_copy(update={part: getattr(config, part).model_copy(update={field: path})})
+    return config

@@ -1,22 +1,29 @@
 """The run directory: the only interface between training and everything after it.
 
-    config.json      the whole configuration
-    data.json        schema version, class names, input shape, sizes, a hash of the training data
-    noise.json       manifest of injected noise, if any
-    env.json         versions, machine, device, processes
-    features.safetensors  the frozen backbone, where the run trains on its features
-    labels.parquet   id, given, clean (null where unknown), split: one row per training and held-out sample
-    metrics.jsonl    one JSON object per epoch
-    state.pt         resume state (loads with weights_only)
-    model.safetensors, samples.parquet, done    when training has ended
+    config.json          the whole configuration
+    data.json            schema version, class names, input shape, sizes, hash of the training data
+    noise.json           manifest of injected noise, if any
+    env.json             versions, machine, device, processes
+    features.safetensors the frozen backbone, if the run trains on its features
+    labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
+    metrics.jsonl        one JSON object per epoch
+    state.pt             resume state (loads with weights_only)
 
-Every file is written whole: to a temporary name, synced, renamed; metrics are appended and synced. Links are never written through.
+and, when training has ended:
+
+    calibration.parquet  the curves of P(wrong) that intervals are computed from
+    samples.parquet      the verdict on every row, with P(wrong) as it was when training ended
+    model.safetensors    the weights
+    done                 a summary; its presence says that the run is finished
+
+Every file is written whole: to a temporary name, synced, renamed. Metrics are appended and synced.
+Links are never written through.
 """
 
 import contextlib
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +31,18 @@ from surelabel import files
 from surelabel.config import RunConfig, validate
 from surelabel.errors import RunError
 from surelabel.runs import decisions
+from surelabel.runs.samples import TopK
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+READABLE_SCHEMAS = (1, 2)
+"""Schema 1 (version 0.1.0) stores neither P(wrong) nor a calibration; `verdicts` fits them."""
+CALIBRATION_FILE = "calibration.parquet"
 START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet", "features.safetensors")
-"""What is written before data.json, whose presence says that a run has begun."""
-
-
-RUN_FILES = (*START_FILES, "data.json", "metrics.jsonl", "state.pt", "model.safetensors", "samples.parquet", "done")
-"""What training writes."""
+"""Files written before data.json, whose presence says that a run has begun."""
+END_FILES = (CALIBRATION_FILE, "samples.parquet", "model.safetensors", "done")
+"""Files written when training has ended, in this order."""
+RUN_FILES = (*START_FILES, "data.json", "metrics.jsonl", "state.pt", *END_FILES)
+"""All files that training writes."""
 
 
 class RunDir:
@@ -39,38 +50,45 @@ class RunDir:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        self._config: tuple[dict[str, Any], RunConfig] | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> "RunDir":
-        """An existing run of a schema that this version reads."""
+        """Open an existing run of a schema that this version reads."""
         run = cls(path)
-        if not run.has_begun:
-            raise RunError(f"{path}: not a run directory (it has no data.json)")
-        version = run.data().get("schema")
-        if version != SCHEMA_VERSION:
-            raise RunError(f"{path}: written with run schema {version}; this version reads {SCHEMA_VERSION}")
+        run.check_schema()
         return run
+
+    def check_schema(self) -> None:
+        """Raise if there is no run here, or one of a schema that this version does not read."""
+        if not self.has_begun:
+            raise RunError(f"{self.path}: not a run directory (it has no data.json)")
+        version = self.data().get("schema")
+        if version not in READABLE_SCHEMAS:
+            readable = " and ".join(map(str, READABLE_SCHEMAS))
+            raise RunError(f"{self.path}: written with run schema {version}; this version reads {readable}")
 
     @property
     def state_file(self) -> Path:
-        """Resume state."""
+        """The resume state."""
         return self.path / "state.pt"
 
     @property
     def weights_file(self) -> Path:
-        """Weights of the finished run."""
+        """The weights of the finished run."""
         return self.path / "model.safetensors"
 
     @property
     def has_begun(self) -> bool:
-        """Whether everything that describes the run is written; data.json is the last of it."""
+        """Whether everything that describes the run is written; data.json is written last."""
         return (self.path / "data.json").is_file()
 
     @property
     def is_free(self) -> bool:
-        """Whether a run may begin here: nothing is there, or only what a start that was cut short has left.
+        """Whether a run may begin here: the folder is new, empty, or left by an interrupted start.
 
-        Such a start has made the lock first; without one, a config.json or labels.parquet is the user's.
+        Every start creates the lock first. A config.json or labels.parquet without a lock belongs
+        to the user.
         """
         names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
         if self.path.exists() and not self.path.is_dir():
@@ -86,7 +104,7 @@ class RunDir:
         return (self.path / "done").is_file()
 
     def own_files(self) -> list[Path]:
-        """List the files that later commands read: what training wrote, and the decisions of people."""
+        """List the files that later commands read, including the decisions of people."""
         return [self.path / name for name in (*RUN_FILES, decisions.FILE_NAME, "wandb.json")]
 
     @contextlib.contextmanager
@@ -101,16 +119,22 @@ class RunDir:
         raise RunError(f"{self.path}: another process is training in this run directory")
 
     def write(self, name: str, write: Callable[[Path], Any]) -> None:
-        """Let `write` fill a temporary file, then put it in place in one step that a crash cannot halve."""
+        """Let `write` fill a temporary file, then move it into place in one atomic step."""
         files.replace(self.path / name, write)
 
     def write_json(self, name: str, content: Any) -> None:
-        """A JSON file, whole."""
+        """Write a JSON file, whole."""
         text = json.dumps(content, indent=2, allow_nan=False) + "\n"
         files.replace_text(self.path / name, text)
 
-    def write_table(self, name: str, columns: dict[str, Any]) -> None:
-        """A parquet file, whole; two-dimensional arrays become lists."""
+    def write_config(self, config: RunConfig) -> None:
+        """Write config.json; `config()` then returns this object without validating it again."""
+        content = config.model_dump(mode="json")
+        self.write_json("config.json", content)
+        self._config = content, config
+
+    def write_table(self, name: str, columns: Mapping[str, Any]) -> None:
+        """Write a parquet file, whole; two-dimensional arrays become lists."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -119,33 +143,49 @@ class RunDir:
                 return values
             if getattr(values, "ndim", 1) == 2:
                 return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
-            return pa.array(values, from_pandas=True)  # NaN means that there is no value: null
+            return pa.array(values, from_pandas=True)  # NaN means unknown: null
 
         table = pa.table({key: column(values) for key, values in columns.items()})
         self.write(name, lambda path: pq.write_table(table, path))
 
+    def write_samples(self, columns: Mapping[str, Any]) -> None:
+        """Write samples.parquet; a column may be an array or a TopK."""
+        stored: dict[str, Any] = {}
+        for name, values in columns.items():
+            stored |= values.to_columns(name) if isinstance(values, TopK) else {name: values}
+        self.write_table("samples.parquet", stored)
+
+    def write_tensors(self, name: str, tensors: dict[str, Any]) -> None:
+        """Write a safetensors file, whole."""
+        from safetensors.torch import save_file
+
+        self.write(name, lambda path: save_file(tensors, path))
+
     def append_metrics(self, row: dict[str, Any]) -> None:
-        """One more epoch."""
+        """Add the metrics of an epoch."""
         files.append_line(self.path / "metrics.jsonl", json.dumps(row))
 
     def rewrite_metrics(self, rows: list[dict[str, Any]]) -> None:
-        """Exactly these epochs: what a resumed run starts from, without lines that its state has not reached."""
+        """Keep exactly these epochs: a resumed run drops lines that its state has not reached."""
         files.replace_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
 
     def config(self) -> RunConfig:
-        """The configuration."""
-        return validate(self._read_json("config.json"))
+        """Return the configuration; it is validated again only if the file has changed."""
+        content = self._read_json("config.json")
+        if self._config is None or self._config[0] != content:
+            self._config = content, validate(content)
+        return self._config[1]
 
     def data(self) -> dict[str, Any]:
-        """What data.json holds."""
+        """Return the content of data.json."""
         return self._read_json("data.json")
 
     def environment(self) -> dict[str, Any]:
-        """What env.json holds: versions, machine, device."""
+        """Return the content of env.json: versions, machine, device."""
         return self._read_json("env.json")
 
     def metrics(self) -> list[dict[str, Any]]:
-        """One mapping per finished epoch."""
+        """Return one mapping per finished epoch."""
         file = self.path / "metrics.jsonl"
         lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
         rows = []
@@ -159,16 +199,25 @@ class RunDir:
         return rows
 
     def labels(self) -> Any:
-        """labels.parquet as an arrow table."""
+        """Return labels.parquet as an arrow table."""
         return self._read_table("labels.parquet")
 
     def samples(self) -> Any:
-        """samples.parquet as an arrow table; only a finished run has it."""
+        """Return samples.parquet of a finished run as an arrow table.
+
+        `TopK.from_table` reads the columns target and probability of any schema. The column p_wrong
+        is missing in runs of schema 1; `verdicts.audit` computes it for them.
+        """
         self.require_done()
         return self._read_table("samples.parquet")
 
+    def calibration(self) -> Any:
+        """Return calibration.parquet of a finished run as an arrow table; schema 1 has none."""
+        self.require_done()
+        return self._read_table(CALIBRATION_FILE)
+
     def require_done(self) -> None:
-        """An error that says how to go on, where training has not ended."""
+        """Raise an error that says how to finish the run if training has not ended."""
         if not self.is_done:
             raise RunError(
                 f"{self.path}: this run has not ended; finish it with: surelabel resume {shlex.quote(str(self.path))}"
@@ -183,7 +232,7 @@ class RunDir:
         except (OSError, pa.ArrowInvalid) as error:
             raise RunError(f"{self.path / name}: not readable: {' '.join(str(error).split())}") from None
 
-    def _read_json(self, name: str) -> Any:
+    def _read_json(self, name: str) -> dict[str, Any]:
         try:
             content = json.loads((self.path / name).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
@@ -194,11 +243,12 @@ class RunDir:
 
 
 def read_tensors(file: Path) -> dict[str, Any]:
-    """The tensors of a safetensors file, by name."""
+    """Read the tensors of a safetensors file, by name."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     try:
-        return load_file(file)
+        tensors: dict[str, Any] = load_file(file)
+        return tensors
     except (OSError, SafetensorError) as error:
         raise RunError(f"{file}: not readable: {' '.join(str(error).split())}") from None

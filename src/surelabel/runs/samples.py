@@ -1,10 +1,19 @@
-"""Class probabilities as samples.parquet stores them: dense for few classes, the largest ones for many."""
+"""Class probabilities as samples.parquet stores them.
+
+Rows over few classes are stored whole, as lists in the column NAME. For many classes only the
+largest values are stored, in NAME, and the classes they belong to in NAME_classes.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from surelabel.errors import RunError
+
+SOFT_COLUMNS = ("target", "probability")
+"""Columns with a value for every class."""
 DENSE_UP_TO = 32
 """Rows over at most this many classes are stored whole."""
 NUM_KEPT = 16
@@ -13,7 +22,7 @@ NUM_KEPT = 16
 
 @dataclass(frozen=True)
 class TopK:
-    """The k most probable classes of N rows over K classes; the other classes share the rest equally."""
+    """The k most probable of K classes for N rows; the other classes share the rest equally."""
 
     classes: np.ndarray
     """(N, k) int32, rising in each row."""
@@ -23,7 +32,7 @@ class TopK:
 
     @classmethod
     def from_dense(cls, rows: np.ndarray, given: np.ndarray) -> "TopK":
-        """Keep the given class (N,) and the largest others of (N, K) `rows`; all of them if K is small."""
+        """Keep the (N,) given class and the largest others of (N, K) `rows`; all if K is small."""
         num_rows, num_classes = rows.shape
         if num_classes <= DENSE_UP_TO:
             every = np.broadcast_to(np.arange(num_classes, dtype=np.int32), rows.shape)
@@ -32,6 +41,16 @@ class TopK:
         ranked[np.arange(num_rows), given] = np.inf
         kept = np.sort(np.argpartition(ranked, -NUM_KEPT, axis=1)[:, -NUM_KEPT:], axis=1).astype(np.int32)
         return cls(kept, np.take_along_axis(rows, kept, axis=1).astype(np.float32), num_classes)
+
+    @classmethod
+    def from_table(cls, table: Any, name: str, num_classes: int) -> "TopK":
+        """Read a column of an arrow table; runs of schema 1 stored any number of classes whole."""
+        values, classes = _read_lists(table, name), _read_lists(table, f"{name}_classes")
+        if values is None or (classes is None and values.shape[1] != num_classes):
+            raise RunError(f"samples.parquet: not readable: it holds no {name} of {num_classes} classes")
+        if classes is None:
+            classes = np.broadcast_to(np.arange(num_classes, dtype=np.int32), values.shape)
+        return cls(classes, values, num_classes)
 
     @classmethod
     def concatenate(cls, parts: Iterable["TopK"]) -> "TopK":
@@ -43,6 +62,16 @@ class TopK:
     def __len__(self) -> int:
         return len(self.classes)
 
+    def to_columns(self, name: str) -> dict[str, np.ndarray]:
+        """Return the columns of samples.parquet that hold these rows."""
+        is_whole = self.classes.shape[1] == self.num_classes
+        return {name: self.values} if is_whole else {name: self.values, f"{name}_classes": self.classes}
+
+    def argmax(self) -> np.ndarray:
+        """Return the (N,) most probable classes."""
+        best: np.ndarray = self.classes[np.arange(len(self)), self.values.argmax(1)]
+        return best
+
     def dense(self, rows: slice = slice(None)) -> np.ndarray:
         """Return (n, K) float32 rows; ask for a slice where N x K would not fit into memory."""
         classes, values = self.classes[rows], self.values[rows]
@@ -52,3 +81,11 @@ class TopK:
         full = np.repeat(rest, self.num_classes, axis=1)
         np.put_along_axis(full, classes, values, axis=1)
         return full
+
+
+def _read_lists(table: Any, name: str) -> np.ndarray | None:
+    """Return a column of lists of equal length as (N, k); None if the table does not have it."""
+    if name not in table.column_names:
+        return None
+    values: np.ndarray = table[name].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(table), -1)

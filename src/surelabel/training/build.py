@@ -21,40 +21,43 @@ from surelabel.errors import ConfigError
 from surelabel.models.network import Network
 
 MEASURED_ROWS, MEASURED_BYTES = 4096, 2**27
-"""Of inputs that are not in memory, the most rows and bytes whose mean and deviation stand for all."""
+"""The most rows and bytes used to estimate mean and deviation of inputs outside memory."""
 
 
 def corpus(
     data: DataConfig, noise_config: NoiseConfig | None, seed: int, given: Any = None
 ) -> tuple[Corpus, noise.Manifest | None]:
-    """The data set, or the object `given` for it, with noise injected into its training and held-out labels if asked for."""
+    """Load the data set, or the object `given` for it, and inject noise if configured.
+
+    Noise goes into the labels of training and held-out rows.
+    """
     loaded = load_corpus(data, given)
     if noise_config is None:
         return trusted_rows(loaded, data), None
-    parts = _labelled(loaded)
+    parts = _labelled_parts(loaded)
     clean = torch.cat([part.label if part.clean is None else part.clean for part in parts])
     ids = np.concatenate([part.ids for part in parts])
     given, manifest = noise.inject(
-        clean.numpy(), loaded.class_names, noise_config, seed, ids=ids, inputs=_reader(parts)
+        clean.numpy(), loaded.class_names, noise_config, seed, ids=ids, inputs=_make_reader(parts)
     )
-    labels = torch.from_numpy(given).split([len(part) for part in parts])
+    labels = torch.split(torch.from_numpy(given), [len(part) for part in parts])
     noisy = [
         replace(p, label=label, clean=p.label if p.clean is None else p.clean)
         for p, label in zip(parts, labels, strict=True)
     ]
     injected = replace(loaded, train=noisy[0], validation=noisy[1] if len(noisy) > 1 else None)
     marked = trusted_rows(injected, data, before=loaded)
-    return marked, _restated(manifest, marked)
+    return marked, _restate(manifest, marked)
 
 
-def _labelled(corpus: Corpus) -> list[Examples]:
-    """The parts that noise goes into."""
+def _labelled_parts(corpus: Corpus) -> list[Examples]:
+    """Return the parts whose labels get noise."""
     return [part for part in (corpus.train, corpus.validation) if part is not None]
 
 
-def _restated(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
-    """The record of the labels that are trained on: confirmed ones are set after the draw."""
-    parts = _labelled(corpus)
+def _restate(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
+    """Describe the labels that are trained on: confirmed ones are set after the draw."""
+    parts = _labelled_parts(corpus)
     num_set = sum(int(part.trusted.sum()) for part in parts if part.trusted is not None)
     if not num_set:
         return manifest
@@ -62,8 +65,8 @@ def _restated(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
     return noise.restate(manifest, clean, label, f"then {num_set} confirmed labels set")
 
 
-def _reader(parts: list[Examples]) -> noise.Inputs:
-    """Inputs of all parts at rising row numbers, counted over the parts."""
+def _make_reader(parts: list[Examples]) -> noise.Inputs:
+    """Return a function that reads inputs at rising row numbers, counted over all parts."""
     *starts, _ = np.cumsum([0, *map(len, parts)])
 
     def read(rows: np.ndarray) -> np.ndarray:
@@ -75,12 +78,12 @@ def _reader(parts: list[Examples]) -> noise.Inputs:
 
 
 Scale = tuple[Tensor | None, Tensor | None]
-"""Mean and standard deviation of raw inputs; None leaves them as they are."""
+"""Mean and standard deviation of raw inputs; None leaves inputs unscaled."""
 
 
 @dataclass
 class NetworkFactory:
-    """Makes a run's networks: each call draws other initial weights, all from one seed."""
+    """Makes the networks of a run; each call draws different initial weights from one seed."""
 
     config: ModelConfig
     input_shape: tuple[int, ...]
@@ -90,15 +93,15 @@ class NetworkFactory:
     std: Tensor | None = None
     num_made: int = 0
     notes: list[str] = field(default_factory=list)
-    """What in a file of weights was not used."""
+    """Notes on weights in a file that were not used."""
 
     def __call__(self, outputs: int | None = None, indicator: bool = False, indicator_layers: int = 1) -> nn.Module:
-        """A network with `outputs` logits, and an indicator branch if asked for."""
-        # Features that a frozen backbone gave are inputs to what comes after it, and to nothing else.
+        """Make a network with `outputs` logits, and an indicator branch if asked for."""
+        # The features of a frozen backbone are the inputs of the layers after it.
         config = self.config.on_features if self.config.cache_features else self.config
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(self.seed, "network", self.num_made))
-            backbone, (mean, std), note = started(config, self.input_shape, (self.mean, self.std))
+            backbone, (mean, std), note = make_backbone(config, self.input_shape, (self.mean, self.std))
             network = Network(
                 backbone,
                 cast(int, backbone.num_features),
@@ -114,8 +117,14 @@ class NetworkFactory:
         return network
 
 
-def started(config: ModelConfig, input_shape: tuple[int, ...], scale: Scale) -> tuple[nn.Module, Scale, str | None]:
-    """A backbone with the weights it starts from, the scale of inputs that these expect, else `scale`, and a note for the user."""
+def make_backbone(
+    config: ModelConfig, input_shape: tuple[int, ...], scale: Scale
+) -> tuple[nn.Module, Scale, str | None]:
+    """Make a backbone with its initial weights.
+
+    Return it with the scale of inputs that its weights expect, otherwise `scale`, and a note for
+    the user.
+    """
     backbone = models.make_backbone(config.name, input_shape, config.options)
     if config.weights is None:
         return backbone, scale, None
@@ -124,31 +133,31 @@ def started(config: ModelConfig, input_shape: tuple[int, ...], scale: Scale) -> 
     return backbone, scale if own is None else own, note
 
 
-def untrained(config: RunConfig) -> RunConfig:
-    """The same without weights to start from, for networks that get a run's own."""
+def without_weights(config: RunConfig) -> RunConfig:
+    """Return the same without initial weights, for networks that load those of a run."""
     return config.model_copy(update={"model": config.model.model_copy(update={"weights": None})})
 
 
 def notes(method: Method) -> list[str]:
-    """What is to be said about the weights that a method's networks started from."""
+    """Return notes for the user on the initial weights of a method's networks."""
     factory = method.task.network
     return list(factory.notes) if isinstance(factory, NetworkFactory) else []
 
 
 def normalisation(corpus: Corpus) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of inputs, in a shape that broadcasts to one of them."""
+    """Return mean and standard deviation of inputs, in a shape that broadcasts to one input."""
     x, look = corpus.train.x, corpus.look
     if look.mean is not None and look.std is not None:
         mean, std = torch.tensor(look.mean), torch.tensor(look.std)
     else:
         most = max(1, min(MEASURED_ROWS, MEASURED_BYTES // (math.prod(x.shape[1:]) * x.dtype.itemsize)))
-        mean, std = statistics(x if isinstance(x, Tensor) else x[_spread(len(x), most)])
+        mean, std = statistics(x if isinstance(x, Tensor) else x[_spread_rows(len(x), most)])
     shape = (-1, *[1] * (len(x.shape) - 2))
     return mean.view(shape), std.view(shape)
 
 
-def _spread(num_rows: int, most: int) -> Tensor:
-    """At most so many positions, evenly over all."""
+def _spread_rows(num_rows: int, most: int) -> Tensor:
+    """Return at most `most` positions, evenly spaced over all rows."""
     return torch.linspace(0, num_rows - 1, min(most, num_rows)).long()
 
 
@@ -161,7 +170,7 @@ def task(
     scale: tuple[Tensor, Tensor],
     trusted: Tensor | None = None,
 ) -> Task:
-    """What a method is told: labels, lengths, and networks drawn from `seed` for inputs of that shape and (mean, std)."""
+    """Make the task of a method: labels, lengths, and a factory of networks drawn from `seed`."""
     return Task(
         num_classes=num_classes,
         num_samples=len(given),
@@ -174,14 +183,14 @@ def task(
     )
 
 
-def method(config: RunConfig, job: Task) -> Method:
-    """The configured method for a task."""
+def method(config: RunConfig, task: Task) -> Method:
+    """Make the configured method for a task."""
     name = config.method.name
-    return methods.find(name)(job, **methods.validate_options(name, config.method.options))
+    return methods.find(name)(task, **methods.validate_options(name, config.method.options))
 
 
 def loader(config: RunConfig, corpus: Corpus, device: torch.device) -> Loader:
-    """Batches of the training rows, augmented where that makes sense."""
+    """Make the loader of training rows, augmented by default if they are images."""
     rows, train, look = corpus.train, config.train, corpus.look
     wanted = rows.is_image and max(rows.x.shape[2:]) > models.TINY_SIDE if train.augment is None else train.augment
     if wanted and not rows.is_image:

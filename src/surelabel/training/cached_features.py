@@ -1,4 +1,4 @@
-"""Features computed once: a frozen backbone runs over all rows, without augmentation, and the run trains on what it gives."""
+"""Cached features: a frozen backbone runs once over all rows, and the run trains on its outputs."""
 
 import hashlib
 import time
@@ -24,64 +24,63 @@ from surelabel.runs.run_dir import RunDir, read_tensors
 from surelabel.training import build
 
 FILE = "features.safetensors"
-"""In the run directory: the backbone's weights, so that predicting needs no other file."""
+"""The weights of the backbone in the run directory, so that predicting needs no other file."""
 VERSION = 1
-"""Of how features are computed; another one makes the cached ones void."""
+"""Version of the computation of features; another version ignores cached ones."""
 BATCH = 128
 CHUNK = 16 * BATCH
-"""Rows after which progress may be told."""
+"""Rows between checks whether to report progress."""
 TELL_EVERY = 10.0
-"""Seconds."""
+"""Seconds between reports of progress."""
 IN_MEMORY_BELOW = 2 * 2**30
-"""Bytes of features that are read into memory; more stay in their file."""
+"""Bytes up to which features are read into memory; larger ones stay in their file."""
 
 Say = Callable[[str], None]
 
 
 def extractor(config: RunConfig, corpus: Corpus, run_dir: RunDir, say: Say) -> Extractor | None:
-    """The backbone that gives the features of a run; None where networks train on the inputs themselves."""
+    """Return the backbone whose features the run trains on; None if it trains on the inputs."""
     if not config.model.cache_features:
         return None
     if config.train.augment:
         raise ConfigError("train.augment: features are computed once, without augmentation; use null or false")
     if run_dir.has_begun:
         return load(run_dir)
-    made, note = _built(config, corpus.train.input_shape, build.normalisation(corpus))
+    made, note = _build(config, corpus.train.input_shape, build.normalisation(corpus))
     if note is not None:
         say(note)
     return made
 
 
-def _built(config: RunConfig, input_shape: tuple[int, ...], scale: build.Scale) -> tuple[Extractor, str | None]:
+def _build(config: RunConfig, input_shape: tuple[int, ...], scale: build.Scale) -> tuple[Extractor, str | None]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_of(config.train.seed, "features"))
-        backbone, (mean, std), note = build.started(config.model, input_shape, scale)
+        backbone, (mean, std), note = build.make_backbone(config.model, input_shape, scale)
     return Extractor(backbone, mean=mean, std=std, frozen=True), note
 
 
 def keep(run_dir: RunDir, extractor: Extractor) -> None:
     """Write the backbone's weights into the run directory."""
-    from safetensors.torch import save_file
-
     weights = {name: value.contiguous().cpu() for name, value in extractor.state_dict().items()}
-    run_dir.write(FILE, lambda path: save_file(weights, path))
+    run_dir.write_tensors(FILE, weights)
 
 
 def load(run_dir: RunDir) -> Extractor:
-    """The backbone that the features of a run came from."""
+    """Load the backbone that computed the features of a run."""
     shape, file = tuple(run_dir.data()["input_shape"]), run_dir.path / FILE
     scale_shape = (shape[0], *[1] * (len(shape) - 1))
-    made, _ = _built(build.untrained(run_dir.config()), shape, (torch.zeros(scale_shape), torch.ones(scale_shape)))
+    scale = torch.zeros(scale_shape), torch.ones(scale_shape)
+    made, _ = _build(build.without_weights(run_dir.config()), shape, scale)
     weights = read_tensors(file)
     try:
         made.load_state_dict(weights)
-    except RuntimeError:  # its text has a line for each kind of mismatch, with all names
+    except RuntimeError:  # its text lists every mismatch on lines of their own
         raise RunError(f"{file}: the backbone does not fit the run's configuration") from None
     return made
 
 
 def extract(corpus: Corpus, extractor: Extractor | None, config: RunConfig, say: Say) -> Corpus:
-    """The corpus with features instead of inputs; without an extractor it is left as it is."""
+    """Replace the inputs of a corpus by features; without an extractor return it unchanged."""
     if extractor is None:
         return corpus
     if config.train.threads is not None:
@@ -98,7 +97,7 @@ def extract(corpus: Corpus, extractor: Extractor | None, config: RunConfig, say:
 
 
 def _digest(config: RunConfig, extractor: Extractor) -> str:
-    """What decides about features besides the inputs: the network, its weights and its normalisation."""
+    """Hash all that determines features besides inputs: network, weights and normalisation."""
     digest = hashlib.sha256(repr((VERSION, config.model.name, sorted(config.model.options.items()))).encode())
     for name, value in sorted(extractor.state_dict().items()):
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
@@ -107,13 +106,13 @@ def _digest(config: RunConfig, extractor: Extractor) -> str:
 
 
 class _Sweep:
-    """Runs a backbone over rows, or finds what it gave before."""
+    """Runs a backbone over rows, or reads the cached features."""
 
     def __init__(self, extractor: Extractor, device: torch.device, weights: str, say: Say) -> None:
         self.extractor, self.device, self.weights, self.say = extractor, device, weights, say
 
     def of(self, rows: Examples) -> Examples:
-        """The rows with their features as inputs."""
+        """Return the rows with their features as inputs."""
         key = cache.key_of("features", self.weights, digest_of(rows.x), tuple(rows.x.shape), rows.crop)
         found = cache.array(
             key, (len(rows), self.extractor.num_features), np.float32, lambda out: self._fill(out, rows)

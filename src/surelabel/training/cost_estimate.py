@@ -1,4 +1,7 @@
-"""What a run would train on and cost, said before it starts: sizes, balance, duplicates, memory and time from timed steps."""
+"""Estimate the cost of a run before it starts.
+
+The estimate has sizes, class balance, duplicates, memory, and time from a few timed steps.
+"""
 
 import contextlib
 import statistics
@@ -23,35 +26,35 @@ from surelabel.training import build
 from surelabel.training.session import train
 
 HASHED_ROWS = 200_000
-"""Inputs outside memory are hashed up to so many rows: reading more would take longer than anybody waits for a plan."""
+"""Inputs outside memory are hashed only up to this many rows: reading more would take too long."""
 FIRST_STEPS, TIMED_STEPS, LONGEST = 2, 12, 15.0
-"""Steps that are not counted, because the first ones are slow; steps that are; and seconds after which no more are made."""
+"""Slow first steps that are not timed, steps that are timed, and seconds after which to stop."""
 EVALUATION_SHARE = 1 / 3
-"""Of a step, that a batch without a backward pass costs."""
+"""The cost of a batch without a backward pass, as a fraction of a training step."""
 OPTIMISER_COPIES = {"sgd": 3, "adamw": 4}
-"""Numbers held per weight in training: the weight, its gradient, and what the optimiser keeps."""
+"""Numbers per weight in training: the weight, its gradient, and the state of the optimiser."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What was found out."""
+    """The estimate."""
 
     sizes: dict[str, int]
-    """Rows of train, validation and each test set."""
+    """Rows of the training, validation and test sets."""
     class_counts: dict[str, int]
     """Given labels of the training rows."""
     input_shape: tuple[int, ...]
     twins: list[Twins] | None
-    """Groups of equal training inputs; None where they were not looked for."""
+    """Groups of equal training inputs; None if they were not searched for."""
     leaked: dict[str, list[str]] | None
-    """Ids of test rows whose input is also trained on, for each test set."""
+    """Ids of test rows whose input is also a training input, by test set."""
     bytes: dict[str, int]
-    """Memory, by what it is for."""
+    """Memory, by use."""
     is_in_memory: bool
-    """Whether the training inputs are."""
+    """Whether the training inputs are in memory."""
     epochs: int
     batches: int
-    """Of the first epoch."""
+    """Batches of the first epoch."""
     step_seconds: float
     """Median of the timed steps."""
     total_seconds: float
@@ -59,18 +62,18 @@ class Plan:
 
 
 class _Stopwatch(Silent):
-    """Notes when each step ended, and what the engine warns of."""
+    """Records when each step ended, and the warnings of the engine."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
         self.batches, self.epochs = 0, 0
         self.warnings: list[str] = []
 
-    def begin(self, num_epochs: int, done: int) -> None:
+    def begin(self, num_epochs: int, _done: int) -> None:
         self.epochs = num_epochs
         self.times.append(time.perf_counter())
 
-    def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+    def step(self, _epoch: int, _batch: int, num_batches: int, _loss: float) -> None:
         self.times.append(time.perf_counter())
         self.batches = max(self.batches, num_batches)
 
@@ -87,10 +90,10 @@ class _Stopwatch(Silent):
 
 
 def plan(config: RunConfig) -> Plan:
-    """Look at the data and make a few steps of the run, which leaves nothing behind."""
+    """Inspect the data and train a few steps in a temporary folder."""
     corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
-    groups, shared = _duplicates(corpus)
-    watch = _timed(config, corpus, manifest)
+    groups, shared = _find_duplicates(corpus)
+    watch = _time_steps(config, corpus, manifest)
     sizes = {name: len(rows) for name, rows in _parts(corpus).items()}
     return Plan(
         sizes=sizes,
@@ -98,12 +101,12 @@ def plan(config: RunConfig) -> Plan:
         input_shape=corpus.train.input_shape,
         twins=groups,
         leaked=shared,
-        bytes=_memory(config, corpus),
+        bytes=_count_bytes(config, corpus),
         is_in_memory=isinstance(corpus.train.x, Tensor),
         epochs=watch.epochs,
         batches=watch.batches,
         step_seconds=watch.step_seconds,
-        total_seconds=_total(config, watch, sum(sizes.values()) - sizes["train"]),
+        total_seconds=_total_seconds(config, watch, sum(sizes.values()) - sizes["train"]),
         warnings=watch.warnings,
     )
 
@@ -118,7 +121,7 @@ def _class_counts(corpus: Corpus) -> dict[str, int]:
     return dict(zip(corpus.class_names, counts, strict=True))
 
 
-def _duplicates(corpus: Corpus) -> tuple[list[Twins] | None, dict[str, list[str]] | None]:
+def _find_duplicates(corpus: Corpus) -> tuple[list[Twins] | None, dict[str, list[str]] | None]:
     parts = [corpus.train, *corpus.tests.values()]
     if any(not isinstance(rows.x, Tensor) and len(rows) > HASHED_ROWS for rows in parts):
         return None, None
@@ -128,8 +131,8 @@ def _duplicates(corpus: Corpus) -> tuple[list[Twins] | None, dict[str, list[str]
     return twins(corpus.train, keys), ids
 
 
-def _memory(config: RunConfig, corpus: Corpus) -> dict[str, int]:
-    """Bytes of inputs, per-sample tables, and weights with what the optimiser keeps."""
+def _count_bytes(config: RunConfig, corpus: Corpus) -> dict[str, int]:
+    """Return the bytes of inputs, per-sample tables, and weights with the optimiser."""
     rows = corpus.train
     job = build.task(
         config, rows.label, corpus.num_classes, rows.input_shape, config.train.seed, build.normalisation(corpus)
@@ -138,21 +141,21 @@ def _memory(config: RunConfig, corpus: Corpus) -> dict[str, int]:
     stores = [module for module in method.modules() if isinstance(module, SampleStore)]
     weights = sum(p.numel() * p.element_size() for net in method.networks().values() for p in net.parameters())
     return {
-        "inputs": sum(_size(part.x) for part in _parts(corpus).values()),
+        "inputs": sum(_num_bytes(part.x) for part in _parts(corpus).values()),
         "per-sample state": sum(store.num_bytes for store in stores),
         "weights and optimiser": weights * OPTIMISER_COPIES[config.optimiser.name],
     }
 
 
-def _size(x: Inputs) -> int:
+def _num_bytes(x: Inputs) -> int:
     count = 1
     for side in x.shape:
         count *= side
     return count * x.dtype.itemsize
 
 
-def _timed(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None) -> _Stopwatch:
-    """A few real steps in a folder that is thrown away, by one process."""
+def _time_steps(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None) -> _Stopwatch:
+    """Train a few steps in a temporary folder, in one process."""
     alone = config.model_copy(update={"train": config.train.model_copy(update={"devices": 1})})
     watch = _Stopwatch()
     with tempfile.TemporaryDirectory(prefix="surelabel-plan-") as folder, contextlib.suppress(Interrupted):
@@ -160,8 +163,8 @@ def _timed(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None) -
     return watch
 
 
-def _total(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:
-    """All epochs at the pace of the timed steps, and the evaluations."""
+def _total_seconds(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:
+    """Return the seconds of all epochs and evaluations at the pace of the timed steps."""
     training = watch.epochs * watch.batches
     evaluated = watch.epochs / config.train.evaluate_every * num_evaluated / config.train.batch_size
     return watch.step_seconds * (training + EVALUATION_SHARE * evaluated)

@@ -21,7 +21,10 @@ from surelabel.training import build, cached_features
 
 
 class TrainedModel:
-    """A finished run's model: raw inputs in, probabilities and confidences out. A pickle of it holds its weights, and no path."""
+    """The model of a finished run: raw inputs in, probabilities and confidences out.
+
+    A pickle of it holds its weights and no path.
+    """
 
     def __init__(
         self,
@@ -33,14 +36,17 @@ class TrainedModel:
         extractor: Extractor | None = None,
         device: str = "cpu",
     ) -> None:
-        """`given` (N,) are the labels of the training rows, for methods whose buffers are as long as these."""
+        """Build the method and load its weights.
+
+        `given` (N,) are the labels of the training rows: buffers of some methods are as long.
+        """
         self.config, self.class_names, self.input_shape = config, class_names, input_shape
         self.device = torch.device(device)
         self.extractor = None if extractor is None else extractor.to(self.device).eval()
         shape = input_shape if extractor is None else (extractor.num_features,)
         scale_shape = (shape[0], *[1] * (len(shape) - 1))
         scale = torch.zeros(scale_shape), torch.ones(scale_shape)
-        task = build.task(build.untrained(config), given, len(class_names), shape, config.train.seed, scale)
+        task = build.task(build.without_weights(config), given, len(class_names), shape, config.train.seed, scale)
         self.method = build.method(config, task)
         own = self.method.state_dict()
         wrong = [name for name in own if name not in weights and not name.endswith(".rows")]
@@ -53,13 +59,13 @@ class TrainedModel:
 
     @classmethod
     def read(cls, run_dir: RunDir, device: str = "cpu") -> "TrainedModel":
-        """The model in a run directory."""
+        """Read the model of a run directory."""
         data, config = run_dir.data(), run_dir.config()
         run_dir.require_done()
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
         extractor = cached_features.load(run_dir) if config.model.cache_features else None
         shape, stored = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
-        parts = _with_window(config, shape, stored), tuple(data["class_names"]), shape, given
+        parts = _with_image_size(config, shape, stored), tuple(data["class_names"]), shape, given
         weights = read_tensors(run_dir.weights_file)
         try:
             return cls(*parts, weights, extractor, device)
@@ -67,56 +73,57 @@ class TrainedModel:
             raise RunError(f"{run_dir.weights_file}: {error}") from None
 
     def weights(self) -> dict[str, Tensor]:
-        """What the run saved: the method's state without its per-sample tables."""
+        """Return the saved weights: the state of the method without per-sample tables."""
         state = self.method.state_dict()
         return {name: state[name].cpu() for name in self._names}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Built anew from its parts: a module would take its per-sample tables along."""
+        """Pickle the parts to build it from: a module would include its per-sample tables."""
         extractor = None if self.extractor is None else copy.deepcopy(self.extractor).cpu()
         parts = self.config, self.class_names, self.input_shape, self.method.given.cpu(), self.weights(), extractor
         return type(self), parts
 
     @torch.no_grad()
     def predict_proba(self, x: Any, batch_size: int = 512) -> np.ndarray:
-        """(N, K) class probabilities of raw inputs (N, *input_shape)."""
+        """Return (N, K) class probabilities of raw inputs (N, *input_shape)."""
         return self._sweep(self.method.predict, x, batch_size)
 
     def predict(self, x: Any, batch_size: int = 512) -> np.ndarray:
-        """(N,) class names."""
-        return np.array(self.class_names)[self.predict_proba(x, batch_size).argmax(1)]
+        """Return (N,) class names."""
+        names: np.ndarray = np.array(self.class_names)[self.predict_proba(x, batch_size).argmax(1)]
+        return names
 
     @torch.no_grad()
     def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
-        """(N,) tau of raw inputs; None for methods that have none."""
-        inputs = self._checked(x)
+        """Return (N,) tau of raw inputs; None for methods without."""
+        inputs = self._check(x)
         if self.method.tau(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
             return None
         return self._sweep(self.method.tau, inputs, batch_size)
 
     def seen(self, raw: Tensor) -> Tensor:
-        """What the method was trained on: raw inputs, or the features that a frozen backbone makes of them."""
+        """Return the inputs of the method: raw ones, or features if the run trained on these."""
         raw = raw.to(self.device)
         return raw if self.extractor is None else self.extractor(raw)
 
-    def _checked(self, x: Any) -> Inputs:
+    def _check(self, x: Any) -> Inputs:
         inputs = x if isinstance(x, Lazy) else torch.as_tensor(x)
         if tuple(inputs.shape[1:]) != self.input_shape:
             raise ValueError(
                 f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}"
             )
-        # NumPy's usual type, which networks would keep and could not multiply with their weights.
+        # float64 is the default of NumPy, and networks cannot multiply it with their weights.
         return inputs.float() if isinstance(inputs, Tensor) and inputs.dtype == torch.float64 else inputs
 
     def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:
-        inputs = self._checked(x)
-        # By positions, because inputs may be larger than memory; no rows are one part without any.
-        rows = torch.arange(len(inputs)).split(batch_size)
+        inputs = self._check(x)
+        # By positions, because inputs may be larger than memory; no rows make one empty part.
+        rows = torch.split(torch.arange(len(inputs)), batch_size)
         return torch.cat([function(self.seen(inputs[part])).float().cpu() for part in rows]).numpy()
 
 
-def _with_window(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, ...]) -> RunConfig:
-    """The configuration with the sizes that a data set had brought itself, so that new images are looked at in the same way."""
+def _with_image_size(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, ...]) -> RunConfig:
+    """Add the image size and crop of a named data set, so that new images are treated alike."""
     if shape == stored:
         return config
     window = {"image_size": min(stored[1:]), "crop": shape[1]}
@@ -128,7 +135,7 @@ FIXED_COLUMNS = ("id", "predicted", "tau")
 
 
 def predictions(model: TrainedModel, source: str) -> dict[str, np.ndarray]:
-    """Columns, in their order: id, predicted, tau and the probability of each class, under its name."""
+    """Return the columns id, predicted, tau, and one with the probability of each class."""
     config = model.config.data.model_copy(update={"source": source, "test": None})
     x, ids = read_inputs(config, model.input_shape)
     refuse_not_finite(x, ids, source)
@@ -140,12 +147,12 @@ def predictions(model: TrainedModel, source: str) -> dict[str, np.ndarray]:
 
 
 def class_column(name: str) -> str:
-    """The class's own name, unless another column has it."""
+    """Return the name of the class, made distinct from those of the fixed columns."""
     return f"probability of {name}" if name in FIXED_COLUMNS else name
 
 
 def write_csv(path: Path, columns: dict[str, np.ndarray]) -> None:
-    """Write a line per row, numbers with six digits."""
+    """Write one line per row, numbers with six digits."""
     lines = zip(*columns.values(), strict=True)
     rows = ([f"{value:.6g}" if isinstance(value, np.floating) else value for value in line] for line in lines)
     replace_csv(path, columns, rows)

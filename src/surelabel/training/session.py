@@ -1,13 +1,13 @@
-"""One training, from data and configuration to a finished run directory."""
+"""Train: from data and a configuration to a finished run directory."""
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from surelabel import noise
 from surelabel.config import RunConfig
+from surelabel.core.method import Method
 from surelabel.data.corpus import Corpus
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Progress, Setup
@@ -15,10 +15,10 @@ from surelabel.engine.signals import stop_on_signals
 from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
-from surelabel.runs.run_dir import RunDir
-from surelabel.runs.samples import TopK
+from surelabel.runs.run_dir import CALIBRATION_FILE, RunDir
 from surelabel.training import build, cached_features, warm_start
 from surelabel.training.startup import check_or_write
+from surelabel.verdicts.calibration import Calibration
 
 
 def train(
@@ -28,58 +28,52 @@ def train(
     progress: Progress,
     interrupt: Callable[[], bool] | None,
 ) -> RunDir:
-    """Train as `config` says on what `build.corpus` made of it, from the start or from the state that `run_dir` has."""
+    """Train on the result of `build.corpus`, from the start or from the state in `run_dir`."""
     raw, manifest = data
     distributed.check_device(config.train)
     extractor = cached_features.extractor(config, raw, run_dir, progress.warn)
     corpus = cached_features.extract(raw, extractor, config, progress.warn)
     scale, shape = build.normalisation(corpus), corpus.train.input_shape
 
-    def make_method(seed: int) -> Any:
+    def make_method(seed: int) -> Method:
         rows = corpus.train
-        job = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
-        return build.method(config, job)
+        task = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
+        return build.method(config, task)
 
-    torch.manual_seed(config.train.seed)  # for weights that a method draws without the factory
+    torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
     method = make_method(config.train.seed)
     warnings = [*config.notices(), *method.advice("settings"), *build.notes(method)]
-    # A saved state has gone on from these weights already.
+    # A saved state replaces the weights of a warm start.
     warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
     warnings += [] if warm is None else warm.apply(method)
     fabric = distributed.start(config.train)
     loader = build.loader(config, corpus, fabric.device)
     torch.manual_seed(config.train.seed)
     with contextlib.ExitStack() as stack:
-        _together(fabric.device, lambda: _claim(stack, run_dir, config, raw, manifest, extractor, fabric.device))
+        _let_first(fabric.device, lambda: _claim(stack, run_dir, config, raw, manifest, extractor, fabric.device))
         stop = stack.enter_context(stop_on_signals())
         for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
             progress.warn(text)
-        setup = Setup(config, corpus, method, make_method, loader, run_dir, fabric, progress, interrupt or stop)
+        setup = Setup(
+            config=config,
+            corpus=corpus,
+            method=method,
+            make_method=make_method,
+            loader=loader,
+            run_dir=run_dir,
+            fabric=fabric,
+            progress=progress,
+            interrupt=interrupt or stop,
+        )
         engine = Engine(setup)
         engine.run(resume=run_dir.state_file.exists())
-        finish(engine)
+        _write_results(engine, run_dir)
         distributed.wait_for_all()
     return run_dir
 
 
-def finish(engine: Engine) -> None:
-    """Write samples.parquet, the weights and `done`; every rank calls, the first one writes."""
-    columns, weights = collect_columns(engine), weights_of(engine)
-    if not distributed.is_first():
-        return
-    run_dir = engine.setup.run_dir
-    dense = {name: values.dense() if isinstance(values, TopK) else values for name, values in columns.items()}
-    run_dir.write_table("samples.parquet", dense)
-    from safetensors.torch import save_file
-
-    run_dir.write("model.safetensors", lambda path: save_file(weights, path))
-    run_dir.rewrite_metrics(engine.history)
-    run_dir.write_json("done", summarise(engine))
-    run_dir.state_file.unlink(missing_ok=True)
-
-
-def _together(device: torch.device, work: Callable[[], None]) -> None:
-    """Let the first process do `work`; if it fails, nobody goes on to wait for it."""
+def _let_first(device: torch.device, work: Callable[[], None]) -> None:
+    """Let the first process do `work`; if that fails, all processes fail instead of waiting."""
     problem: Exception | None = None
     if distributed.is_first():
         try:
@@ -99,7 +93,26 @@ def _claim(
     extractor: Extractor | None,
     device: torch.device,
 ) -> None:
+    """Lock the run directory and write, or check, the files that describe the run."""
     stack.enter_context(run_dir.locked())
     if extractor is not None and not run_dir.has_begun:
         cached_features.keep(run_dir, extractor)
     check_or_write(run_dir, config, corpus, manifest, device)
+
+
+def _write_results(engine: Engine, run_dir: RunDir) -> None:
+    """Judge every label and write the results; every rank takes part, the first one writes.
+
+    `done` comes last and the state is deleted after it: a crash at any point leaves a run that can
+    be resumed, and the same files are then written again.
+    """
+    columns, weights = collect_columns(engine), weights_of(engine)
+    if not distributed.is_first():
+        return
+    calibration = Calibration.fit(columns)
+    run_dir.write_table(CALIBRATION_FILE, calibration.to_columns())
+    run_dir.write_samples({**columns, "p_wrong": calibration.p_wrong})
+    run_dir.write_tensors(run_dir.weights_file.name, weights)
+    run_dir.rewrite_metrics(engine.history)
+    run_dir.write_json("done", summarise(engine))
+    run_dir.state_file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What a run directory says of how its run began, and whether a run that goes on is still that run."""
+"""The files that describe a run: written when it begins, checked when it is resumed."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 def check_or_write(
     run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None, device: torch.device
 ) -> None:
-    """Write what describes the run, or make sure that the data are still what the run began with."""
+    """Write the files that describe the run, or check that data and noise have not changed."""
     data = {
         "schema": SCHEMA_VERSION,
         "class_names": list(corpus.class_names),
@@ -33,23 +33,26 @@ def check_or_write(
     }
     if run_dir.has_begun:
         _check_noise(run_dir, manifest)
-        if run_dir.data() != data:
+        begun = run_dir.data()
+        if {**begun, "schema": SCHEMA_VERSION} != data:
             raise RunError(f"{run_dir.path}: the data have changed since this run began; start a new run")
         if run_dir.config() != config:
-            run_dir.write_json("config.json", config.model_dump(mode="json"))
+            run_dir.write_config(config)
+        if begun != data:  # a run of an older version, whose results are written in today's schema
+            run_dir.write_json("data.json", data)
         return
-    run_dir.write_json("config.json", config.model_dump(mode="json"))
+    run_dir.write_config(config)
     run_dir.write_json("env.json", _environment(device))
     if manifest is not None:
         run_dir.write_json("noise.json", manifest.to_dict())
     else:
-        (run_dir.path / "noise.json").unlink(missing_ok=True)  # of a start with noise that was cut short
+        (run_dir.path / "noise.json").unlink(missing_ok=True)  # of an interrupted start with noise
     run_dir.write_table("labels.parquet", _label_columns(corpus))
     run_dir.write_json("data.json", data)
 
 
 def _check_noise(run_dir: RunDir, manifest: noise.Manifest | None) -> None:
-    """Make sure that the noise of a run that goes on is what it began with: it is drawn anew, and must come out the same."""
+    """Check that noise, which is drawn again, is the same as when the run began."""
     file = run_dir.path / "noise.json"
     if (manifest is not None) != file.exists():
         fault = "there is none" if manifest is not None else "there is one, and no noise is configured"

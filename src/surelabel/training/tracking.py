@@ -1,9 +1,9 @@
-"""Metrics to TensorBoard or Weights & Biases, beside the run's own metrics.jsonl, as a progress that passes everything on.
+"""Log metrics to TensorBoard or Weights & Biases, in addition to metrics.jsonl.
 
     with tracked(["tensorboard"], "runs/mine", config, progress) as progress:
         api.fit(config, "runs/mine", progress=progress)
 
-Both packages are optional. What was logged before a run was stopped is gone on with when it is resumed.
+Both packages are optional. A resumed run continues the log of the interrupted one.
 """
 
 import contextlib
@@ -22,25 +22,25 @@ from surelabel.runs.run_dir import RunDir
 
 
 class Tracker(Protocol):
-    """Where metrics go."""
+    """A destination of metrics."""
 
     def begin(self, run: RunDir, config: RunConfig, done: int) -> None:
-        """Training starts, or goes on after `done` epochs; the run directory exists."""
+        """Start logging, after `done` epochs if the run is resumed; the run directory exists."""
 
     def epoch(self, number: int, values: Mapping[str, float]) -> None:
-        """The metrics of an epoch, by names such as tests/test/top1."""
+        """Log the metrics of an epoch, by names such as tests/test/top1."""
 
     def end(self) -> None:
-        """Nothing comes after this."""
+        """Finish logging."""
 
 
 class TensorBoard:
-    """RUN/tensorboard, for `tensorboard --logdir`."""
+    """Logs to RUN/tensorboard, for `tensorboard --logdir`."""
 
     package = "tensorboard"
 
     def begin(self, run: RunDir, config: RunConfig, done: int) -> None:
-        """Open the files; what a stopped run logged after its saved state is hidden."""
+        """Open the files, and hide epochs after the saved state of an interrupted run."""
         from torch.utils.tensorboard import SummaryWriter
 
         refuse_link(run.path / "tensorboard")
@@ -49,23 +49,23 @@ class TensorBoard:
             self.writer.add_text("config", f"```\n{config.model_dump_json(indent=2)}\n```")
 
     def epoch(self, number: int, values: Mapping[str, float]) -> None:
-        """A point of each curve."""
+        """Add a point to each curve."""
         for name, value in values.items():
             self.writer.add_scalar(name, value, number)
 
     def end(self) -> None:
-        """Write what is left."""
+        """Write pending values and close."""
         if hasattr(self, "writer"):
             self.writer.close()
 
 
 class WeightsAndBiases:
-    """A run of the project that $WANDB_PROJECT names, else surelabel; RUN/wandb.json keeps its id for resuming."""
+    """Logs to the project $WANDB_PROJECT, by default surelabel; RUN/wandb.json has the id."""
 
     package = "wandb"
 
     def begin(self, run: RunDir, config: RunConfig, done: int) -> None:
-        """Begin, or go on with the run that was begun before."""
+        """Start a run there, or continue the one that was started before."""
         import wandb
 
         file = run.path / "wandb.json"
@@ -82,11 +82,11 @@ class WeightsAndBiases:
         run.write_json("wandb.json", {"id": self.run.id})
 
     def epoch(self, number: int, values: Mapping[str, float]) -> None:
-        """A point of each curve."""
+        """Add a point to each curve."""
         self.run.log(dict(values), step=number)
 
     def end(self) -> None:
-        """Send what is left."""
+        """Send pending values."""
         if hasattr(self, "run"):
             self.run.finish()
 
@@ -95,41 +95,41 @@ TRACKERS: dict[str, type[TensorBoard] | type[WeightsAndBiases]] = {
     "tensorboard": TensorBoard,
     "wandb": WeightsAndBiases,
 }
-"""By the name that --log takes."""
+"""Trackers, by the names that --log accepts."""
 
 
 class Tracked:
-    """A progress that tells trackers of every epoch, and passes all on to another progress."""
+    """A progress that logs every epoch and forwards all calls to another progress."""
 
     def __init__(self, progress: Any, trackers: Sequence[Tracker], run: RunDir, config: RunConfig) -> None:
         self.progress, self.trackers, self.run, self.config = progress, trackers, run, config
 
     def begin(self, num_epochs: int, done: int) -> None:
-        """Training starts, or goes on."""
+        """Start the trackers."""
         for tracker in self.trackers:
             tracker.begin(self.run, self.config, done)
         self.progress.begin(num_epochs, done)
 
     def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
-        """Only passed on: curves have a point for each epoch."""
+        """Forward; curves have one point per epoch."""
         self.progress.step(epoch, batch, num_batches, loss)
 
     def epoch(self, row: dict[str, Any]) -> None:
-        """All numbers of the epoch."""
+        """Log all numbers of the epoch."""
         values = flat(row)
         for tracker in self.trackers:
             tracker.epoch(int(row["epoch"]), values)
         self.progress.epoch(row)
 
     def warn(self, text: str) -> None:
-        """Only passed on."""
+        """Forward."""
         self.progress.warn(text)
 
 
 @contextlib.contextmanager
 def tracked(names: Sequence[str], out: str | Path, config: RunConfig, progress: Any) -> Iterator[Any]:
-    """A progress for a run at `out` that also logs; one of several processes does, the first."""
-    trackers = [_made(name) for name in dict.fromkeys(names)]
+    """Provide a progress for a run at `out` that also logs; only the first process does."""
+    trackers = [_make(name) for name in dict.fromkeys(names)]
     if not trackers or is_further_process():
         yield progress
         return
@@ -141,7 +141,7 @@ def tracked(names: Sequence[str], out: str | Path, config: RunConfig, progress: 
 
 
 def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """Every number in nested mappings by its path; lists and text are left to metrics.jsonl."""
+    """Return every number in nested mappings, by its path."""
     found: dict[str, float] = {}
     for name, value in row.items():
         if isinstance(value, Mapping):
@@ -151,8 +151,8 @@ def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     return found
 
 
-def _made(name: str) -> Tracker:
-    """The tracker, or an error before training starts."""
+def _make(name: str) -> Tracker:
+    """Make a tracker, or raise before training starts if it is unknown or not installed."""
     if name not in TRACKERS:
         raise ConfigError(f"--log {name}: there is no such log; there are {', '.join(TRACKERS)}")
     kind = TRACKERS[name]

@@ -1,8 +1,10 @@
-"""Networks that start from the weights of a finished run, such as the one whose labels were cleaned since.
+"""Start networks from the weights of a finished run, such as one whose labels were cleaned.
 
-A network takes the weights of the one with its name, else of `network`, or of the first there is; averages and other copies of a network
-take what it takes. The classifier is reused only for the same list of classes, and the indicator where both have one. Stages that begin
-anew with other weights draw them from the seed, as always. Nothing of the run is executed: only its JSON and safetensors are read.
+A network takes the weights of the network with the same name, else of `network`, else of the first
+one. Averages and other copies of a network take the same weights as the network. The classifier is
+reused only for the same list of classes, and the indicator only if both runs have one. Stages that
+reset weights draw them from the seed as always. No code of the run is executed: only its JSON and
+safetensors files are read.
 """
 
 from dataclasses import dataclass
@@ -31,7 +33,7 @@ class WarmStart:
 
     @torch.no_grad()
     def apply(self, method: Method) -> list[str]:
-        """Put the weights into the method's networks; gives what the user should know."""
+        """Copy the weights into the networks of the method, and return notes for the user."""
         own = method.state_dict()
         sources, fresh = self._sources(method, own), set()
         for name, value in own.items():
@@ -47,12 +49,12 @@ class WarmStart:
         return [f"{self.path}: not reused: {', '.join(sorted(fresh))}"] if fresh else []
 
     def _sources(self, method: Method, own: dict[str, Tensor]) -> dict[str, str]:
-        """For each network of the method, by the prefix of its names, the network of the run."""
+        """Return the network of the run for each network of the method, by prefix."""
         there, networks = prefixes(self.weights), set(method.networks())
         usual = _USUAL if _USUAL in there else there[0]
         here = prefixes(own)
         by_name = {prefix: prefix if prefix in there else usual for prefix in here if prefix in networks}
-        copies = {prefix: _copied(prefix, by_name, own) for prefix in here if prefix not in networks}
+        copies = {prefix: _find_original(prefix, by_name, own) for prefix in here if prefix not in networks}
         return by_name | {prefix: by_name.get(source or "", usual) for prefix, source in copies.items()}
 
     def _fits(self, part: str, found: Tensor | None, value: Tensor) -> bool:
@@ -68,7 +70,7 @@ class WarmStart:
 
 
 def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int, ...]) -> WarmStart | None:
-    """What `train.warm_start` names, checked as far as that goes without networks."""
+    """Read the run that `train.warm_start` names; None if it names none."""
     if config.train.warm_start is None:
         return None
     run = RunDir.open(Path(config.train.warm_start))
@@ -84,12 +86,12 @@ def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int
 
 
 def prefixes(state: dict[str, Tensor]) -> list[str]:
-    """What the names of each network's weights begin with, sorted."""
+    """Return the sorted prefixes of the names of each network's weights."""
     return sorted({name.partition(_BODY)[0] for name in state if _BODY in name})
 
 
-def _copied(copy: str, networks: dict[str, str], own: dict[str, Tensor]) -> str | None:
-    """The network that a copy was made of: the one with equal weights."""
+def _find_original(copy: str, networks: dict[str, str], own: dict[str, Tensor]) -> str | None:
+    """Return the network that a copy was made from: the one with equal weights."""
     values = {name.removeprefix(copy): value for name, value in own.items() if name.startswith(f"{copy}{_BODY}")}
     for network in networks:
         if all(torch.equal(own[network + name], value) for name, value in values.items() if network + name in own):

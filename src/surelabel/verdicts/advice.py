@@ -1,7 +1,7 @@
-"""Say why an audit cannot tell how many labels are wrong, and what to do next.
+"""Explain why an audit cannot tell how many labels are wrong, and what to do next.
 
-Three causes can be told from a finished run: its labels were cleaned before, its network memorised
-them, or training ended too early.
+A finished run shows three causes: its labels were cleaned before, its network memorised them, or
+training ended too early.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ from surelabel.errors import RunError, SurelabelError
 from surelabel.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
-    from surelabel.verdicts import Audit
+    from surelabel.verdicts.audit import Audit
 
 MEMORISED = 0.98
-"""A network that repeats this share of the given labels has nothing to suggest."""
+"""A network that predicts more than this fraction of the given labels has memorised them."""
 STILL_LEARNING = 0.05
-"""If the share rose by more than this over the last quarter of the run, training ended too early."""
+"""If the fraction rose by more than this in the last quarter, training ended too early."""
 FEW = 0.05
-"""A share of wrong labels up to which repeating nearly all labels is no fault."""
+"""With at most this fraction of wrong labels, predicting nearly all labels is no mistake."""
 
 LINEAR = "--model mlp --set 'model.widths=[]' --set optimiser.weight_decay=0.05"
 """Options for a linear network on features."""
@@ -37,20 +37,20 @@ class Training:
 
     method: str
     agreement: dict[int, float]
-    """By epoch, the share of the given labels that the network predicted."""
+    """The fraction of given labels that the network predicted, by epoch."""
     cleaned_by: str | None = None
-    """The run that the labels were exported from, if that export changed some."""
+    """The run that the labels were exported from, if the export changed any."""
     on_features: bool = False
     """Whether the inputs are feature vectors, and the network is not linear yet."""
 
     @property
     def epochs(self) -> int:
-        """The last epoch in which the labels were looked at."""
+        """The last epoch with this figure."""
         return max(self.agreement, default=0)
 
     @property
     def late_gain(self) -> float:
-        """How much the share rose over the last quarter of the run."""
+        """The rise of the fraction over the last quarter of the run."""
         if len(self.agreement) < 2:
             return 0.0
         before = [epoch for epoch in self.agreement if epoch < self.epochs and epoch <= math.ceil(0.75 * self.epochs)]
@@ -58,10 +58,10 @@ class Training:
 
 
 def training_of(run: RunDir) -> Training | None:
-    """Read how a run was trained; None where it does not say."""
+    """Read how a run was trained; None if that is unknown."""
     try:
         return _read_training(run)
-    # A damaged file of a run, which is no reason to withhold the verdict.
+    # A damaged file is no reason to withhold the verdict.
     except (SurelabelError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -86,18 +86,20 @@ def _cleaned_by(labels: Path, run: RunDir) -> str | None:
 
 
 def are_cleaned(audit: "Audit") -> bool:
-    """Whether the labels were cleaned before training, and the network ends with nearly all of them."""
+    """Return whether the labels were cleaned before training and then nearly all memorised."""
     return audit.training is not None and audit.training.cleaned_by is not None and audit.repeated > MEMORISED
 
 
 def causes(audit: "Audit") -> Iterator[str]:
-    """Name the cause that fits this audit, and the next step; nothing where no fault is seen."""
+    """Yield the cause that fits this audit with the next step; nothing if all is well."""
     training, repeated, share = audit.training, audit.repeated, audit.noise_rate.rate or 0
     if training is not None and not audit.can_tell and training.late_gain > STILL_LEARNING:
         yield _too_short(training)
         return
     if share > 0.5:
-        yield "More than half of the labels are probably wrong, or the network has not learned the classes: train longer."
+        yield (
+            "More than half of the labels are probably wrong, or the network has not learned the classes: train longer."
+        )
     if repeated <= MEMORISED:
         return
     if training is not None and training.cleaned_by is not None:
@@ -110,28 +112,29 @@ def causes(audit: "Audit") -> Iterator[str]:
 
 def _cleaned(earlier_run: str, repeated: float) -> str:
     return (
-        f"The labels of this run were cleaned before, and the network agrees with {_percent(repeated)} of them. That is how cleaned labels "
-        "look; how many are still wrong, a run trained on them cannot tell. "
+        f"The labels of this run were cleaned before, and the network agrees with {_percent(repeated)} of them. "
+        "That is how cleaned labels look; how many are still wrong, a run trained on them cannot tell. "
         f"The run that cleaned them can: surelabel audit {shlex.quote(_short(earlier_run))}"
     )
 
 
 def _memorised(training: Training | None, repeated: float) -> str:
     return (
-        f"The network has memorised the labels: it ends with {_percent(repeated)} of the given ones, wrong ones too. The ranking rests on "
-        f"how training began, and suggestions are of little use. {_memorise_less(training)}"
+        f"The network has memorised the labels: it ends with {_percent(repeated)} of the given ones, wrong ones "
+        "too. The ranking rests on how training began, and suggestions are of little use. "
+        f"{_memorise_less(training)}"
     )
 
 
 def _memorised_or_clean(training: Training | None, repeated: float) -> str:
     return (
-        f"The network ends with {_percent(repeated)} of the given labels: either hardly any is wrong, or it has memorised the wrong ones. To "
-        f"find out, check some labels at random. {_memorise_less(training)}"
+        f"The network ends with {_percent(repeated)} of the given labels: either hardly any is wrong, or it has "
+        f"memorised the wrong ones. To find out, check some labels at random. {_memorise_less(training)}"
     )
 
 
 def _memorise_less(training: Training | None) -> str:
-    """Say what keeps a network from memorising; measured in docs/decisions/0009."""
+    """Return what keeps a network from memorising; measured in docs/decisions/0009."""
     usual = MethodConfig.model_fields["name"].default
     if training is not None and training.method != usual:
         return f"Train with a method that resists wrong labels: --method {usual}"
@@ -143,8 +146,9 @@ def _memorise_less(training: Training | None) -> str:
 def _too_short(training: Training) -> str:
     last = training.agreement[training.epochs]
     return (
-        f"Training ended too early: the network agreed with {_percent(last)} of the given labels, and in the last quarter of the run that "
-        f"still rose by {100 * training.late_gain:.0f} points. Train longer: --epochs {4 * training.epochs}"
+        f"Training ended too early: the network agreed with {_percent(last)} of the given labels, and in the last "
+        f"quarter of the run that still rose by {100 * training.late_gain:.0f} points. Train longer: "
+        f"--epochs {4 * training.epochs}"
     )
 
 

@@ -1,4 +1,4 @@
-"""What looking at the first so many labels brings."""
+"""How many wrong labels a review of the first rows would find."""
 
 from dataclasses import asdict, dataclass
 
@@ -11,22 +11,24 @@ ROUND_BUDGETS = tuple(factor * 10**power for power in range(1, 9) for factor in 
 
 @dataclass(frozen=True)
 class Expected:
-    """Among the first `budget` labels about `num_wrong` are wrong, at least `low` and at most `high`."""
+    """About `num_wrong` of the first `budget` labels are wrong, between `low` and `high`."""
 
     budget: int
     num_wrong: float
     low: float
     high: float
     precision: float
+    """The fraction of these labels that are wrong."""
     recall: float
+    """The fraction of all wrong labels that are among them."""
 
     def to_dict(self) -> dict[str, float]:
-        """For JSON."""
+        """Return the figures for JSON."""
         return asdict(self)
 
 
 def expected(calibration: Calibration, budget: int, confidence: float) -> Expected:
-    """For a calibration whose rows are ranked."""
+    """Return what to expect of the first `budget` rows of a ranked calibration."""
     num_rows = min(budget, len(calibration.p_wrong))
     num_wrong, total = float(calibration.p_wrong[:num_rows].sum()), float(calibration.p_wrong.sum())
     low, high = calibration.interval(slice(0, num_rows), confidence)
@@ -35,12 +37,12 @@ def expected(calibration: Calibration, budget: int, confidence: float) -> Expect
 
 
 def round_budgets(num_rows: int, num_suspicious: int) -> list[int]:
-    """Sizes to show: round numbers up to twice the number of suspects, and the suspects themselves."""
+    """Return round numbers up to twice the number of suspects, and that number itself."""
     sizes = {size for size in ROUND_BUDGETS if size <= min(num_rows, max(20, 2 * num_suspicious))}
     return sorted(sizes | ({num_suspicious} if num_suspicious else set()))
 
 
 def handy_budget(num_rows: int, p_wrong: np.ndarray) -> int:
-    """One round size for a sentence: the largest that most of the time still hits a wrong label."""
+    """Return the largest round number of first rows that are mostly wrong."""
     hits = int((p_wrong >= 0.5).sum())
     return max((size for size in ROUND_BUDGETS if size <= max(hits, 10) and size <= num_rows), default=num_rows)

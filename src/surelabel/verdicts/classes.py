@@ -1,4 +1,4 @@
-"""Wrong labels by class: rates, the estimated transition matrix, and the classes that are taken for each other."""
+"""Wrong labels by class: rates, the transition matrix, and pairs of confused classes."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from surelabel.verdicts.calibration import Calibration
 
 @dataclass(frozen=True)
 class Rate:
-    """How many of some labels are wrong, as a number and as a share, with the ends of an interval."""
+    """How many of some labels are wrong, with the ends of an interval."""
 
     num_labels: int
     num_wrong: float
@@ -18,16 +18,16 @@ class Rate:
 
     @property
     def rate(self) -> float | None:
-        """The share, if there are labels."""
+        """The fraction of wrong labels; None without labels."""
         return self.num_wrong / self.num_labels if self.num_labels else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The ends as shares."""
+        """The ends as fractions; None without labels."""
         return (self.low / self.num_labels, self.high / self.num_labels) if self.num_labels else None
 
     def to_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """Return the figures for JSON."""
         ends = self.interval
         return {
             "labels": self.num_labels,
@@ -39,7 +39,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Pair:
-    """About so many labels `given` are really of the class `true`."""
+    """About `num_labels` labels `given` belong to the class `true`."""
 
     given: str
     true: str
@@ -48,13 +48,13 @@ class Pair:
 
 
 def rate_of(calibration: Calibration, rows: np.ndarray, confidence: float) -> Rate:
-    """The estimate for these rows."""
+    """Estimate how many labels of these rows are wrong."""
     low, high = calibration.interval(rows, confidence)
     return Rate(len(calibration.p_wrong[rows]), float(calibration.p_wrong[rows].sum()), low, high)
 
 
 def joint_counts(given: np.ndarray, p_wrong: np.ndarray, alternatives: np.ndarray) -> np.ndarray:
-    """(K, K) expected number of labels by true class (row) and given class (column)."""
+    """Return (K, K) expected numbers of labels by true class (row) and given class (column)."""
     num_classes = alternatives.shape[1]
     counts = np.zeros((num_classes, num_classes))
     for label in range(num_classes):
@@ -65,13 +65,13 @@ def joint_counts(given: np.ndarray, p_wrong: np.ndarray, alternatives: np.ndarra
 
 
 def transition_matrix(counts: np.ndarray) -> np.ndarray:
-    """(K, K) P(given | true), rows sum to one; a class that nothing seems to be of keeps its labels."""
+    """Return (K, K) P(given | true); a class that no row belongs to keeps its labels."""
     total = counts.sum(1, keepdims=True)
     return np.where(total > 1e-9, counts / np.maximum(total, 1e-9), np.eye(len(counts)))
 
 
 def confused_pairs(counts: np.ndarray, class_names: tuple[str, ...], most: int) -> list[Pair]:
-    """The pairs with the most wrong labels, at least half a label each."""
+    """Return the pairs with the most wrong labels, at least half a label each."""
     wrong = counts * (1 - np.eye(len(counts)))
     of_given = np.maximum(counts.sum(0), 1e-9)
     order = np.argsort(-wrong, axis=None, kind="stable")[:most]

@@ -1,8 +1,8 @@
-"""Accept suggestions of the model: which labels may change without harm, and which classes would be lost.
+"""Choose which suggestions of the model to accept, and find classes that would be lost.
 
-`safe`, the default, accepts a suggestion only if it is more likely right than wrong, and only if the
-audit can be believed on this run; docs/decisions/0009 has the reasons. `all` accepts every suggestion
-for a label that looks wrong.
+`safe`, the default, accepts a suggestion only if it is more likely right than wrong, and only if
+the audit of this run is reliable; docs/decisions/0009 has the reasons. `all` accepts every
+suggestion for a label that looks wrong.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,19 +15,19 @@ from surelabel.errors import ConfigError
 from surelabel.verdicts import advice
 
 if TYPE_CHECKING:
-    from surelabel.verdicts import Audit
+    from surelabel.verdicts.audit import Audit
 
 SAFE, ALL = "safe", "all"
 LIKELY = 0.5
 """A suggestion is safe if it is right with at least this probability."""
 CLASS_CAP = 0.5
-"""The largest share of the labels of a class that may change, unless another one is asked for."""
+"""The default of the largest fraction of the labels of a class that may change."""
 MOST = 0.5
-"""A class that would lose more than this share of its labels is named."""
+"""A class that would lose more than this fraction of its labels is named."""
 MOST_NAMED = 3
-"""Such classes that get a sentence of their own; more share one."""
+"""Up to this many such classes have a sentence each; more share one."""
 MOST_LISTED = 5
-"""Classes that a sentence names; the rest are counted."""
+"""Classes that one sentence names; the rest are counted."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,12 @@ class Rules:
     """When the model may change a label."""
 
     accept: str = SAFE
-    """safe: suggestions that are likely right, if the audit can be believed; all: every one."""
+    """safe: suggestions that are likely right, if the audit is reliable; all: every suggestion."""
     min_probability: float = 0.5
     """Lowest P(wrong) at which a label looks wrong."""
     class_cap: float | None = None
-    """Largest share of the labels of a class that the model may change; None is half for safe, no limit for all."""
+    """Largest fraction of the labels of a class that may change; None is half for safe, no limit
+    for all."""
 
     def __post_init__(self) -> None:
         if self.accept not in (SAFE, ALL):
@@ -49,18 +50,18 @@ class Rules:
 
     @property
     def cap(self) -> float | None:
-        """The cap that holds."""
+        """The cap to apply; None is no limit."""
         return CLASS_CAP if self.class_cap is None and self.accept == SAFE else self.class_cap
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """Suggestions that are accepted, in the order of the audit's table."""
+    """The accepted suggestions, in the order of the audit's table."""
 
     rows: np.ndarray
-    """(N,) bool."""
+    """(N,) whether the suggestion is accepted."""
     doubt: str | None = None
-    """Why none is, where the audit as a whole cannot be believed."""
+    """Why none is accepted, if the audit as a whole is not reliable."""
 
 
 def accept(audit: "Audit", rules: Rules, may_change: np.ndarray | None = None) -> Accepted:
@@ -79,7 +80,7 @@ def accept(audit: "Audit", rules: Rules, may_change: np.ndarray | None = None) -
 
 
 def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None:
-    """Say why the audit cannot be believed as a whole, if so."""
+    """Return why the audit as a whole is not reliable; None if it is."""
     if not wanted.any():
         return None
     low, high = audit.noise_rate.interval or (0.0, 1.0)
@@ -106,7 +107,7 @@ def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None
 def _unlearned(
     given: np.ndarray, suggested: np.ndarray, taken: np.ndarray, cap: float | None, among: np.ndarray
 ) -> list[str]:
-    """List classes that would shrink to less than the cap leaves: the network hardly knows them."""
+    """List classes that would shrink below the cap: the network hardly knows them."""
     if cap is None:
         return []
     sizes = {name: int((among & (given == name)).sum()) for name in set(given[taken].tolist())}
@@ -118,7 +119,7 @@ def _unlearned(
 
 
 def check_share(name: str, value: float | None) -> None:
-    """A share is in [0, 1]."""
+    """Raise unless the value is None or in [0, 1]."""
     if value is not None and not 0 <= value <= 1:
         raise ConfigError(f"{name}={value}: expected a number from 0 to 1")
 
@@ -130,7 +131,7 @@ def capped(
     class_cap: float | None,
     among: np.ndarray,
 ) -> np.ndarray:
-    """Return (N,) bool: of the wanted changes, the likeliest wrong labels, up to this share of any given class.
+    """Return (N,) bool: the likeliest of the wanted changes, up to this fraction of each class.
 
     The size of a class is counted `among` the rows that may change at all.
     """
@@ -145,18 +146,18 @@ def capped(
 
 
 def losing_classes(given: np.ndarray, changes: np.ndarray, class_names: Iterable[str]) -> dict[str, tuple[int, int]]:
-    """Classes most of whose labels change, with how many do and how many there are."""
+    """Return classes most of whose labels change, as (changed, size) by name."""
     counts = {str(name): (int((changes & (given == name)).sum()), int((given == name).sum())) for name in class_names}
     return {name: (lost, size) for name, (lost, size) in counts.items() if lost > MOST * size}
 
 
 def losing_counts(losing: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
-    """The same for files that others read."""
+    """Return the same for JSON."""
     return {name: {"labels": size, "changed": lost} for name, (lost, size) in losing.items()}
 
 
 def listed(losing: Mapping[str, tuple[int, int]]) -> str:
-    """'owl' 3 of 4, 'fox' 5 of 6: the first of many classes, and how many more there are."""
+    """Format as "'owl' 3 of 4, 'fox' 5 of 6 and 7 more"."""
     named = [f"{name!r} {lost:,} of {size:,}" for name, (lost, size) in losing.items()][:MOST_LISTED]
     more = len(losing) - len(named)
     return ", ".join(named) + (f" and {more:,} more" if more else "")

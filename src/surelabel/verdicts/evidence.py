@@ -1,68 +1,71 @@
-"""What a run says of each label: the columns of samples.parquet in the order of the data, with P(wrong) added."""
+"""Collect the evidence of a finished run about each of its labels.
 
+Everything that P(wrong) and suggestions depend on enters the package here, as columns with one
+value per row in the order of the data. A new source of evidence is a new column.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from surelabel.runs.run_dir import RunDir
-from surelabel.verdicts.calibration import Calibration
-from surelabel.verdicts.curve import calibrated
+from surelabel.runs.samples import SOFT_COLUMNS, TopK
 
 CLASS_COLUMNS = ("given", "suggested", "target", "prediction", "clean")
 """Columns that hold class numbers."""
-TRAINED, HELD_OUT = "training", "prediction"
-"""Verdicts that are calibrated, each by itself; what a person has confirmed is not."""
+TRAINED, HELD_OUT, TRUSTED = "training", "prediction", "trusted"
+"""Kinds of verdict: from training, from predictions only, and confirmed by a person."""
+CHUNK_VALUES = 2**24
+"""Largest number of values, rows x classes, held in memory at once."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Columns by name, classes as numbers; (N, K) soft labels that say which other class a row may be of."""
+    """Columns by name, with classes as numbers, and the soft labels of every row."""
 
     columns: dict[str, np.ndarray]
     class_names: tuple[str, ...]
-    alternatives: np.ndarray
+    target: TopK
+    """What the loss aimed at when training ended."""
+    probability: TopK
+    """What the network predicted."""
 
-    @property
-    def suggestion_share(self) -> np.ndarray:
-        """(N,) how likely the suggestion is right if the given label is wrong; 0 where it is the given label."""
-        return self.alternatives[np.arange(len(self.alternatives)), self.columns["suggested"]].astype(np.float64)
+    def alternatives(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Yield slices of rows with (n, K): P(class) if the given label is wrong.
+
+        It combines suggestion, targets and predictions, without the given class.
+        """
+        size = max(1, CHUNK_VALUES // len(self.class_names))
+        for start in range(0, len(self.target), size):
+            rows = slice(start, min(start + size, len(self.target)))
+            yield rows, self._alternatives_of(rows)
+
+    def _alternatives_of(self, rows: slice) -> np.ndarray:
+        # In place: with many classes this is by far the largest array in memory.
+        soft = self.target.dense(rows) + self.probability.dense(rows)
+        names = ("given", "suggested", "suggested_probability")
+        given, suggested, probability = (self.columns[name][rows] for name in names)
+        every = np.arange(len(soft))
+        others: np.ndarray = np.nan_to_num(soft, copy=False).clip(0, out=soft)
+        differs = suggested != given
+        others[every[differs], suggested[differs]] += probability[differs]
+        others[every, given] = 0
+        tiny = np.finfo(others.dtype).tiny
+        others[others.sum(1) < tiny] = 1  # nothing is known
+        others[every, given] = 0
+        others /= np.maximum(others.sum(1, keepdims=True), tiny)
+        return others
 
 
 def read(run: RunDir) -> Evidence:
-    """The evidence of a finished run."""
+    """Read the evidence of a finished run."""
     samples, labels = run.samples(), run.labels()
-    soft = {
-        name: samples[name].combine_chunks().flatten().to_numpy().reshape(len(samples), -1)
-        for name in ("target", "probability")
-    }
+    names = tuple(map(str, run.data()["class_names"]))
+    target, probability = (TopK.from_table(samples, name, len(names)) for name in SOFT_COLUMNS)
+    soft = {f"{name}{end}" for name in SOFT_COLUMNS for end in ("", "_classes")}
     columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in soft}
-    columns["target"] = soft["target"].argmax(1)
+    columns["target"] = target.argmax()
     if labels["clean"].null_count == 0:
         columns["clean"] = labels["clean"].to_numpy()
-    names = tuple(map(str, run.data()["class_names"]))
-    return Evidence(columns, names, _alternatives(columns, soft["target"] + soft["probability"]))
-
-
-def _alternatives(columns: dict[str, np.ndarray], soft: np.ndarray) -> np.ndarray:
-    """(N, K) which class a row is of if its label is wrong: the suggestion, or what targets and predictions say of the others."""
-    # In place and in the table's own precision: with many classes this is by far the largest thing in memory.
-    rows = np.arange(len(soft))
-    others = np.nan_to_num(soft, copy=False).clip(0, out=soft)
-    differs = columns["suggested"] != columns["given"]
-    others[rows[differs], columns["suggested"][differs]] += columns["suggested_probability"][differs]
-    others[rows, columns["given"]] = 0
-    tiny = np.finfo(others.dtype).tiny
-    others[others.sum(1) < tiny] = 1  # nothing is known
-    others[rows, columns["given"]] = 0
-    others /= np.maximum(others.sum(1, keepdims=True), tiny)
-    return others
-
-
-def calibration_of(columns: dict[str, np.ndarray], seed: int = 0) -> Calibration:
-    """P(wrong) of all rows: held-out rows have no history and another kind of quality, so they get a curve of their own."""
-    quality, verdict = columns["quality"], columns["verdict"]
-    trained, held_out = np.flatnonzero(verdict == TRAINED), np.flatnonzero(verdict == HELD_OUT)
-    parts = [(trained, columns["first_learned"][trained]), (held_out, None)]
-    parts = [(rows, history) for rows, history in parts if len(rows)]
-    curves = [calibrated(quality[rows], history, seed) for rows, history in parts]
-    return Calibration(quality, [rows for rows, _ in parts], curves)
+    return Evidence(columns, names, target, probability)

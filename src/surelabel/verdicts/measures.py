@@ -1,21 +1,22 @@
-"""How good a verdict is, where the clean labels are known."""
+"""Measures of a verdict, if the clean labels are known."""
 
 import numpy as np
 
 from surelabel.verdicts.classes import transition_matrix
+from surelabel.verdicts.evidence import TRUSTED
 
 NUM_BINS = 10
 
 
 def calibration_error(p_wrong: np.ndarray, is_wrong: np.ndarray, num_bins: int = NUM_BINS) -> float:
-    """Mean distance of P(wrong) from the share of wrong labels, over bins of equal counts in the order of P(wrong)."""
+    """Return the mean gap of P(wrong) and the fraction of wrong labels, over bins of equal size."""
     bins = np.array_split(np.argsort(p_wrong, kind="stable"), min(num_bins, max(1, len(p_wrong))))
     gaps = [abs(p_wrong[rows].mean() - is_wrong[rows].mean()) * len(rows) for rows in bins if len(rows)]
     return float(sum(gaps) / max(1, len(p_wrong)))
 
 
 def against_clean(ranked: dict[str, np.ndarray]) -> dict[str, float]:
-    """Figures of the ranked table; P(wrong) and its error are of the labels that nobody has confirmed."""
+    """Return the measures of a ranked table; calibration is of labels that no person confirmed."""
     is_wrong = ranked["given"] != ranked["clean"]
     result = {
         "wrong_labels": float(is_wrong.mean()),
@@ -23,7 +24,7 @@ def against_clean(ranked: dict[str, np.ndarray]) -> dict[str, float]:
         "suggested_accuracy": float((ranked["suggested"] == ranked["clean"]).mean()),
         "estimated_wrong_labels": float(ranked["p_wrong"].mean()),
     }
-    open_rows = ranked["verdict"] != "trusted"
+    open_rows = ranked["verdict"] != TRUSTED
     if open_rows.any():
         result["calibration_error"] = calibration_error(ranked["p_wrong"][open_rows], is_wrong[open_rows])
     if 0 < is_wrong.sum() < len(is_wrong):
@@ -36,14 +37,14 @@ def against_clean(ranked: dict[str, np.ndarray]) -> dict[str, float]:
 
 
 def _shared_ranks(ranked: dict[str, np.ndarray]) -> np.ndarray:
-    """(N,) ranks, the same where neither P(wrong) nor quality tells two rows apart."""
+    """Return (N,) ranks; rows with equal P(wrong) and quality share one."""
     changes = np.diff(ranked["p_wrong"]) != 0
     changes |= np.diff(ranked["quality"]) != 0
     return np.concatenate([[0], np.cumsum(changes)]).astype(np.float64)
 
 
 def transition_error(counts: np.ndarray, given: list[int], clean: list[int]) -> float:
-    """Mean distance between the estimated P(given | true) and the realised one, over the classes that there are."""
+    """Return the mean distance of estimated and realised P(given | true), over existing classes."""
     real = np.zeros_like(counts)
     np.add.at(real, (clean, given), 1)
     there = real.sum(1) > 0

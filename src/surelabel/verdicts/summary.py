@@ -1,4 +1,4 @@
-"""An audit in plain words, and as one value for JSON."""
+"""The figures of an audit as sentences, and as one value for JSON."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -7,23 +7,23 @@ import numpy as np
 
 from surelabel.verdicts import advice
 from surelabel.verdicts.budget import handy_budget
+from surelabel.verdicts.calibration import MIN_ROWS
 from surelabel.verdicts.classes import Rate
 from surelabel.verdicts.corrections import MOST_NAMED, listed, losing_counts
-from surelabel.verdicts.curve import MIN_ROWS
 from surelabel.verdicts.evidence import HELD_OUT, TRAINED
 
 if TYPE_CHECKING:
-    from surelabel.verdicts import Audit
+    from surelabel.verdicts.audit import Audit
 
 NUM_PAIRS = 10
 WIDE = 0.2
-"""An interval for a rate that is wider than this is pointed out."""
+"""A wider interval for a rate causes a warning."""
 NARROW = 0.02
-"""An interval for a rate that is narrower than this needs a digit after the point."""
+"""A narrower interval for a rate is shown with a decimal."""
 
 
 def as_dict(audit: "Audit") -> dict[str, Any]:
-    """Everything but the rows; only plain Python values."""
+    """Return everything except the rows, as plain Python values."""
     return {
         "rows": len(audit),
         "suspicious": audit.num_suspicious,
@@ -45,14 +45,16 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
 
 
 def sentences(audit: "Audit") -> Iterator[str]:
-    """State the figures in plain words; nothing is stated that the audit cannot tell."""
+    """Yield the figures in plain words, without those that the audit cannot tell."""
     rate = audit.noise_rate
     if not audit.can_tell:
         known = f" {_between(rate)}" if audit.is_calibrated else ""
         yield f"How many of the {rate.num_labels:,} labels are wrong is not known{known}."
         yield from _truth(audit)
         return
-    yield f"About {rate.num_wrong:,.0f} of {rate.num_labels:,} labels are wrong: {_percent(rate.rate)} {_between(rate)}."
+    yield (
+        f"About {rate.num_wrong:,.0f} of {rate.num_labels:,} labels are wrong: {_percent(rate.rate)} {_between(rate)}."
+    )
     if rate.num_wrong >= 0.5:
         plan = audit.expected(handy_budget(len(audit), audit.columns["p_wrong"]))
         yield (
@@ -67,29 +69,29 @@ def sentences(audit: "Audit") -> Iterator[str]:
 
 
 def warnings(audit: "Audit") -> Iterator[str]:
-    """What a reader must know before believing the figures."""
+    """Yield what a reader must know before relying on the figures."""
     yield from _unclear(audit)
     yield from advice.causes(audit)
     yield from _losing(audit)
 
 
 def _losing(audit: "Audit") -> Iterator[str]:
-    """Classes that might be relabelled away; many of them in one sentence."""
+    """Yield warnings about classes that would lose most labels; one sentence for many."""
     if len(audit.losing) > MOST_NAMED:
         yield (
-            f"Accepting all suggestions would change most labels of {len(audit.losing):,} classes: {listed(audit.losing)}. Look at rare "
-            "or hard ones first, or cap the changes per class."
+            f"Accepting all suggestions would change most labels of {len(audit.losing):,} classes: "
+            f"{listed(audit.losing)}. Look at rare or hard ones first, or cap the changes per class."
         )
         return
     for name, (lost, size) in audit.losing.items():
         yield (
-            f"Accepting all suggestions would change {lost:,} of the {size:,} labels {name!r}. If that class is rare or hard, look at "
-            "them first, or cap the changes per class."
+            f"Accepting all suggestions would change {lost:,} of the {size:,} labels {name!r}. "
+            "If that class is rare or hard, look at them first, or cap the changes per class."
         )
 
 
 def _unclear(audit: "Audit") -> Iterator[str]:
-    """Where groups of labels do not separate."""
+    """Yield warnings about labels that do not separate into right and wrong ones."""
     parts = {TRAINED: "labels", HELD_OUT: "held-out labels"}
     for verdict, text in parts.items():
         rows = np.flatnonzero(audit.columns["verdict"] == verdict)
@@ -97,9 +99,10 @@ def _unclear(audit: "Audit") -> Iterator[str]:
             continue
         if len(rows) < MIN_ROWS:
             yield f"Only {len(rows)} {text}: too few to calibrate, so P(wrong) is 1 - quality."
-        elif not audit.calibration.is_separated_at(rows[0]):
+        elif not audit.calibration.is_separated_for(verdict):
             yield (
-                f"The {text} do not fall into right and wrong ones, so P(wrong) is near 1 - quality: a rank, not a probability."
+                f"The {text} do not fall into right and wrong ones, so P(wrong) is near 1 - quality: "
+                "a rank, not a probability."
             )
     ends = audit.noise_rate.interval
     if audit.can_tell and ends and ends[1] - ends[0] > WIDE:
@@ -107,7 +110,7 @@ def _unclear(audit: "Audit") -> Iterator[str]:
 
 
 def _worst_class(audit: "Audit") -> Iterator[str]:
-    """A class whose interval lies above the overall rate."""
+    """Yield the worst class whose interval lies above the overall rate."""
     overall = audit.noise_rate.rate or 0
     rates = {name: rate for name, rate in audit.class_rates.items() if rate.interval and rate.interval[0] > overall}
     if rates:
@@ -116,7 +119,7 @@ def _worst_class(audit: "Audit") -> Iterator[str]:
 
 
 def _truth(audit: "Audit") -> Iterator[str]:
-    """Where clean labels are known."""
+    """Yield the measures, if clean labels are known."""
     found = audit.measures()
     if not found:
         return
@@ -126,8 +129,10 @@ def _truth(audit: "Audit") -> Iterator[str]:
         else ""
     )
     yield (
-        f"The true labels are known here: {_percent(found['wrong_labels'], 1)} are wrong, estimated {_percent(found['estimated_wrong_labels'], 1)}; "
-        f"{ranked}calibration error {found.get('calibration_error', 0):.3f}, suggestions are right in {_percent(found['suggested_accuracy'], 1)}."
+        f"The true labels are known here: {_percent(found['wrong_labels'], 1)} are wrong, "
+        f"estimated {_percent(found['estimated_wrong_labels'], 1)}; {ranked}"
+        f"calibration error {found.get('calibration_error', 0):.3f}, "
+        f"suggestions are right in {_percent(found['suggested_accuracy'], 1)}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Columns of equal length, as they are wanted elsewhere: rows, csv, arrow, pandas."""
+"""A table of named columns, convertible to rows, csv, arrow and pandas."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from surelabel.files import replace_csv
 
 
 class Table:
-    """Named columns."""
+    """Columns of equal length, by name."""
 
     def __init__(self, columns: dict[str, np.ndarray]) -> None:
         self.columns = columns
@@ -20,24 +20,23 @@ class Table:
         return len(self.columns["id"])
 
     def head(self, count: int) -> Iterator[dict[str, Any]]:
-        """The first `count` rows."""
+        """Yield the first `count` rows."""
         for row in range(min(count, len(self))):
             yield {name: values[row] for name, values in self.columns.items()}
 
     def to_csv(self, path: str | Path) -> None:
-        """Write the whole table as csv; class names as they are, numbers with six digits."""
-        rows = ([_cell(value) for value in row.values()] for row in self.head(len(self)))
-        replace_csv(Path(path), self.columns, rows)
+        """Write the whole table as csv, numbers with six digits and unknown ones empty."""
+        replace_csv(Path(path), self.columns, zip(*map(_cells, self.columns.values()), strict=True))
 
     @property
     def table(self) -> Any:
-        """As an arrow table; what is unknown is null."""
+        """The same as an arrow table; unknown values are null."""
         import pyarrow as pa
 
         return pa.table({name: pa.array(_plain(values), from_pandas=True) for name, values in self.columns.items()})
 
     def to_frame(self) -> Any:
-        """As a pandas DataFrame."""
+        """Return the same as a pandas DataFrame."""
         try:
             import pandas as pd
         except ImportError:
@@ -49,7 +48,8 @@ def _plain(values: np.ndarray) -> Any:
     return values.tolist() if values.dtype.kind == "U" else values
 
 
-def _cell(value: Any) -> Any:
-    if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else f"{value:.6g}"
-    return value
+def _cells(values: np.ndarray) -> list[Any]:
+    """Return a column as csv shows it."""
+    if values.dtype.kind == "f":
+        return ["" if value != value else f"{value:.6g}" for value in values.tolist()]
+    return list(values.tolist())

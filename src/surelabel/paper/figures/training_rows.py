@@ -6,6 +6,7 @@ import numpy as np
 
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import RunDir
+from surelabel.runs.samples import TopK
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def training_rows(run: RunDir) -> TrainingRows:
     clean_of = _clean_labels(labels)
     ids = np.asarray(samples["id"].to_pylist())[mine]
     names = tuple(run.data()["class_names"])
-    target = samples["target"].combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, len(names))
+    target = TopK.from_table(samples, "target", len(names)).dense()
 
     def column(name: str) -> np.ndarray:
         return np.asarray(samples[name].to_numpy())[mine]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.verdicts.conftest import evidence
 
-from surelabel.verdicts.curve import MIN_ROWS, calibrated, falling
+from surelabel.verdicts.calibration import MIN_ROWS, fit_curve, fit_falling
 from surelabel.verdicts.measures import calibration_error
 
 
@@ -12,7 +12,7 @@ from surelabel.verdicts.measures import calibration_error
 @pytest.mark.parametrize("has_history", [True, False])
 def test_two_groups_are_told_apart_and_counted(rate, has_history):
     made = evidence(1500, rate)
-    curve = calibrated(made["quality"], made["first_learned"] if has_history else None)
+    curve = fit_curve(made["quality"], made["first_learned"] if has_history else None)
     p_wrong = curve.at(made["quality"])
     assert curve.is_separated
     assert p_wrong.mean() == pytest.approx(rate, abs=0.02)
@@ -20,40 +20,40 @@ def test_two_groups_are_told_apart_and_counted(rate, has_history):
 
 
 def test_no_wrong_labels_are_not_split_into_two_kinds():
-    curve = calibrated(*(evidence(1500, 0.0)[name] for name in ("quality", "first_learned")))
+    curve = fit_curve(*(evidence(1500, 0.0)[name] for name in ("quality", "first_learned")))
     assert not curve.is_separated
     assert curve.at(np.array([0.99]))[0] < 0.05
 
 
 def test_a_higher_quality_is_never_likelier_wrong():
     made = evidence(800, 0.4)
-    p_wrong = calibrated(made["quality"], made["first_learned"]).at(np.linspace(0, 1, 500))
+    p_wrong = fit_curve(made["quality"], made["first_learned"]).at(np.linspace(0, 1, 500))
     assert (np.diff(p_wrong) <= 0).all()
     assert 0 < p_wrong[-1] < p_wrong[0] < 1
 
 
 def test_the_same_rows_give_the_same_curve_and_the_seed_moves_it_little():
     made = evidence(800, 0.4)
-    one, again, other = (calibrated(made["quality"], made["first_learned"], seed) for seed in (0, 0, 1))
+    one, again, other = (fit_curve(made["quality"], made["first_learned"], seed) for seed in (0, 0, 1))
     assert np.array_equal(one.p_wrong, again.p_wrong)
     assert other.at(made["quality"]).mean() == pytest.approx(one.at(made["quality"]).mean(), abs=0.01)
 
 
 def test_with_few_rows_nothing_is_fitted():
     quality = np.linspace(0.05, 0.95, MIN_ROWS - 1)
-    curve = calibrated(quality)
+    curve = fit_curve(quality)
     assert not curve.is_separated
     assert curve.at(quality) == pytest.approx(1 - quality, abs=0.01)
 
 
 def test_one_quality_for_all_and_an_unknown_one_are_no_obstacle():
-    assert calibrated(np.full(200, 0.7)).at(np.array([0.7]))[0] == pytest.approx(0.3, abs=0.01)
+    assert fit_curve(np.full(200, 0.7)).at(np.array([0.7]))[0] == pytest.approx(0.3, abs=0.01)
     quality = evidence(200, 0.3)["quality"]
     quality[3] = np.nan
-    assert np.isfinite(calibrated(quality).at(quality)).all()
+    assert np.isfinite(fit_curve(quality).at(quality)).all()
 
 
 def test_neighbours_that_rise_are_pooled():
-    assert falling(np.array([0.9, 0.2, 0.6, 0.1]), np.array([1.0, 3.0, 1.0, 1.0])).tolist() == pytest.approx(
+    assert fit_falling(np.array([0.9, 0.2, 0.6, 0.1]), np.array([1.0, 3.0, 1.0, 1.0])).tolist() == pytest.approx(
         [0.9, 0.3, 0.3, 0.1]
     )

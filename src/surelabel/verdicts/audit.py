@@ -1,0 +1,264 @@
+"""The audit of a run: every label with its P(wrong), the most suspicious first."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from surelabel.errors import ConfigError
+from surelabel.runs.run_dir import RunDir
+from surelabel.verdicts import advice, classes, corrections, evidence, measures, summary
+from surelabel.verdicts import budget as budgets
+from surelabel.verdicts.budget import Expected
+from surelabel.verdicts.calibration import Calibration
+from surelabel.verdicts.classes import Pair, Rate
+from surelabel.verdicts.corrections import Rules
+from surelabel.verdicts.table import Table
+
+COLUMNS = (
+    "rank",
+    "id",
+    "given",
+    "suggested",
+    "target",
+    "quality",
+    "p_wrong",
+    "suggested_probability",
+    "given_probability",
+    "prediction",
+    "tau",
+    "mean_margin",
+    "first_learned",
+    "forgotten",
+    "split",
+    "verdict",
+)
+"""Columns of the ranked table, in this order; `clean` is added where it is known."""
+
+SUSPICIOUS_FROM = 0.5
+"""P(wrong) from which a label looks wrong."""
+CONFIDENCE = 0.95
+"""Level of intervals."""
+TOO_WIDE = 0.4
+"""Width of the interval for the rate of wrong labels above which the rate is unknown."""
+
+
+class Audit(Table):
+    """Every label with its P(wrong), most suspicious first, and estimates for each class."""
+
+    def __init__(
+        self,
+        columns: dict[str, np.ndarray],
+        class_names: tuple[str, ...],
+        *,
+        calibration: Calibration | None = None,
+        joint_counts: np.ndarray | None = None,
+        position: np.ndarray | None = None,
+        p_suggested: np.ndarray | None = None,
+        training: advice.Training | None = None,
+        min_probability: float = SUSPICIOUS_FROM,
+        confidence: float = CONFIDENCE,
+    ) -> None:
+        self.calibration = Calibration.unfitted(columns["quality"]) if calibration is None else calibration
+        super().__init__(columns if "p_wrong" in columns else {**columns, "p_wrong": self.calibration.p_wrong})
+        self.class_names, self.min_probability, self.confidence = class_names, min_probability, confidence
+        self.joint_counts = np.diag(self._sizes()) if joint_counts is None else joint_counts
+        """(K, K) expected number of labels by true class (row) and given class (column)."""
+        self.position = np.arange(len(self)) if position is None else position
+        """(N,) the position of each row of the table in the data."""
+        self._p_suggested = p_suggested
+        self.training = training
+        """How the run was trained; None if unknown."""
+
+    @cached_property
+    def p_suggested(self) -> np.ndarray:
+        """(N,) the probability that the suggestion is right; 0 where it is the given label."""
+        if self._p_suggested is not None:
+            return self._p_suggested
+        # A table without a run: P(wrong) times the probability of the suggestion is a lower bound.
+        probability = np.asarray(self.columns["suggested_probability"], dtype=np.float64)
+        return np.where(self.columns["suggested"] != self.columns["given"], self.p_wrong * probability, 0.0)
+
+    def _sizes(self) -> np.ndarray:
+        return np.array([(self.columns["given"] == name).sum() for name in self.class_names], dtype=np.float64)
+
+    @property
+    def num_suspicious(self) -> int:
+        """The number of labels that look wrong: P(wrong) is at least `min_probability`."""
+        return int(self.is_suspicious.sum())
+
+    @property
+    def p_wrong(self) -> np.ndarray:
+        """(N,) the probability that each label is wrong, in the order of the table."""
+        return self.columns["p_wrong"]
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether right and wrong labels separated; if not, P(wrong) is near 1 - quality."""
+        return self.calibration.is_separated
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the estimated rate of wrong labels is meaningful.
+
+        It must be calibrated, its interval must not be too wide, and the labels must not have been
+        cleaned before and then memorised: only the run that cleaned them knows what is left.
+        """
+        low, high = self.noise_rate.interval or (0.0, 1.0)
+        return self.is_calibrated and high - low <= TOO_WIDE and not advice.are_cleaned(self)
+
+    @cached_property
+    def repeated(self) -> float:
+        """The fraction of training rows whose given label the network predicts in the end."""
+        trained = self.columns["verdict"] == evidence.TRAINED
+        if not trained.any() or "prediction" not in self.columns:
+            return 0.0
+        return float((self.columns["prediction"] == self.columns["given"])[trained].mean())
+
+    @property
+    def is_suspicious(self) -> np.ndarray:
+        """(N,) whether each label looks wrong."""
+        return self.p_wrong >= self.min_probability
+
+    @cached_property
+    def noise_rate(self) -> Rate:
+        """The estimated fraction of wrong labels, with an interval."""
+        return classes.rate_of(self.calibration, np.arange(len(self)), self.confidence)
+
+    @cached_property
+    def class_rates(self) -> dict[str, Rate]:
+        """The same for the labels of each given class, by name."""
+        rows = {name: np.flatnonzero(self.columns["given"] == name) for name in self.class_names}
+        return {name: classes.rate_of(self.calibration, where, self.confidence) for name, where in rows.items()}
+
+    @property
+    def transition_matrix(self) -> np.ndarray:
+        """(K, K) estimated P(given | true), rows and columns in the order of `class_names`."""
+        return classes.transition_matrix(self.joint_counts)
+
+    def confused_pairs(self, most: int = 10) -> list[Pair]:
+        """Return which classes are given for which others, the most frequent pairs first."""
+        return classes.confused_pairs(self.joint_counts, self.class_names, most)
+
+    def expected(self, budget: int) -> Expected:
+        """Return how many of the first `budget` labels are probably wrong."""
+        if budget < 0:
+            raise ConfigError(f"budget={budget}: expected a number of labels, 0 or more")
+        return budgets.expected(self.calibration, int(budget), self.confidence)
+
+    def budgets(self) -> list[Expected]:
+        """Return the same for a few round numbers."""
+        return [self.expected(size) for size in budgets.round_budgets(len(self), self.num_suspicious)]
+
+    def flagged(self, budget: int | None = None, min_probability: float | None = None) -> Table:
+        """Return the first `budget` rows, or those whose P(wrong) is at least `min_probability`."""
+        if budget is not None and min_probability is not None:
+            raise ConfigError("budget and min_probability: give one of the two")
+        limit = self.min_probability if min_probability is None else min_probability
+        corrections.check_share("min_probability", limit)
+        rows = slice(self.expected(budget).budget) if budget is not None else self.p_wrong >= limit
+        return Table({name: values[rows] for name, values in self.columns.items()})
+
+    def corrected(
+        self, min_probability: float | None = None, class_cap: float | None = None, accept: str = corrections.SAFE
+    ) -> np.ndarray:
+        """Return (N,) class names in the order of the data, corrected as `export` does.
+
+        accept="safe" takes suggestions that are more likely right than wrong, and none if the rate
+        of wrong labels is unknown; accept="all" takes every one whose P(wrong) is at least
+        `min_probability`. `class_cap` is the largest fraction of the labels of any given class that
+        may change; the likeliest wrong ones do.
+        """
+        limit = self.min_probability if min_probability is None else min_probability
+        changes = corrections.accept(self, Rules(accept, limit, class_cap)).rows
+        labels = np.empty(len(self), dtype=np.array(self.class_names).dtype)
+        labels[self.position] = np.where(changes, self.columns["suggested"], self.columns["given"])
+        return labels
+
+    @cached_property
+    def losing(self) -> dict[str, tuple[int, int]]:
+        """Classes that would lose most labels if all suggestions were accepted, as (lost, size)."""
+        everything = corrections.accept(self, Rules(corrections.ALL, self.min_probability)).rows
+        return corrections.losing_classes(self.columns["given"], everything, self.class_names)
+
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What a reader must know before relying on the figures."""
+        return list(summary.warnings(self))
+
+    def measures(self) -> dict[str, float]:
+        """Return how well wrong labels are ranked, counted and corrected, if the truth is known."""
+        if "clean" not in self.columns or not len(self):
+            return {}
+        found = measures.against_clean(self.columns)
+        number = {name: code for code, name in enumerate(self.class_names)}
+        given, clean = ([number[str(name)] for name in self.columns[key]] for key in ("given", "clean"))
+        return {**found, "transition_error": measures.transition_error(self.joint_counts, given, clean)}
+
+    def summary(self) -> dict[str, Any]:
+        """Return all figures and warnings as plain values for JSON."""
+        return summary.as_dict(self)
+
+    def sentences(self) -> list[str]:
+        """Return the figures in plain words, without the warnings."""
+        return list(summary.sentences(self))
+
+
+def audit(
+    run: str | Path | RunDir,
+    *,
+    min_probability: float = SUSPICIOUS_FROM,
+    confidence: float = CONFIDENCE,
+) -> Audit:
+    """Return the ranked table of a finished run; nothing is trained or fitted.
+
+    A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
+    docs/results/calibration.md says how often they hold the truth.
+    """
+    corrections.check_share("min_probability", min_probability)
+    if not 0 < confidence < 1:
+        raise ConfigError(f"confidence={confidence}: expected a number between 0 and 1")
+    run = run if isinstance(run, RunDir) else RunDir.open(run)
+    found = evidence.read(run)
+    calibration = Calibration.read(run, found.columns)
+    joint, p_suggested = _sum_alternatives(found, calibration.p_wrong)
+    order = _rank(found.columns, calibration)
+    return Audit(
+        _ranked_columns(found, calibration, order),
+        found.class_names,
+        calibration=calibration.reorder(order),
+        joint_counts=joint,
+        position=order,
+        training=advice.training_of(run),
+        p_suggested=p_suggested[order],
+        min_probability=min_probability,
+        confidence=confidence,
+    )
+
+
+def _sum_alternatives(found: evidence.Evidence, p_wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (K, K) expected counts by true and given class, and (N,) P(suggestion is right)."""
+    given, suggested = found.columns["given"], found.columns["suggested"]
+    joint = np.zeros((len(found.class_names), len(found.class_names)))
+    p_suggested = np.empty(len(given))
+    for rows, share in found.alternatives():
+        joint += classes.joint_counts(given[rows], p_wrong[rows], share)
+        p_suggested[rows] = p_wrong[rows] * share[np.arange(len(share)), suggested[rows]]
+    return joint, p_suggested
+
+
+def _rank(columns: dict[str, np.ndarray], calibration: Calibration) -> np.ndarray:
+    """Order rows by P(wrong); ties by quality, then by the probability of the suggestion."""
+    return np.lexsort((-columns["suggested_probability"], columns["quality"], -calibration.p_wrong))
+
+
+def _ranked_columns(found: evidence.Evidence, calibration: Calibration, order: np.ndarray) -> dict[str, np.ndarray]:
+    names = np.array(found.class_names)
+    columns = {**found.columns, "p_wrong": calibration.p_wrong}
+    columns = {name: values[order] for name, values in columns.items()}
+    for name in evidence.CLASS_COLUMNS:
+        if name in columns:
+            columns[name] = names[columns[name]]
+    columns["rank"] = np.arange(1, len(order) + 1)
+    return {name: columns[name] for name in (*COLUMNS, "clean") if name in columns}

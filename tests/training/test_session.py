@@ -1,0 +1,114 @@
+"""Training from a command to `done`: each piece of work happens once."""
+
+import numpy as np
+import pytest
+
+import surelabel
+from surelabel.config import RunConfig
+from surelabel.engine.loop import Interrupted
+from surelabel.runs.decisions import Journal, Wish
+from surelabel.runs.run_dir import CALIBRATION_FILE, SCHEMA_VERSION, RunDir
+from surelabel.runs.samples import NUM_KEPT, TopK
+from surelabel.training import build
+from surelabel.training.warm_start import WarmStart
+
+NUM_CLASSES = 40
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """Count validated configurations, built methods and applied warm starts."""
+    found = {"validated": 0, "built": 0, "warm": 0}
+
+    def count(name, function):
+        def counted(*arguments, **options):
+            found[name] += 1
+            return function(*arguments, **options)
+
+        return counted
+
+    monkeypatch.setattr(RunConfig, "model_validate", count("validated", RunConfig.model_validate))
+    monkeypatch.setattr(build, "method", count("built", build.method))
+    monkeypatch.setattr(WarmStart, "apply", count("warm", WarmStart.apply))
+    return found
+
+
+QUICK = ["--epochs", "2", "--threads", "1", "--model", "mlp", "--set", "model.widths=[8]", "--batch-size", "16"]
+
+
+def test_fit_validates_and_builds_once(blobs, tmp_path, done, counts):
+    done("fit", blobs, "--out", tmp_path / "run", *QUICK)
+    assert counts == {"validated": 1, "built": 1, "warm": 0}
+
+
+def test_a_warm_start_is_applied_once(blobs, tmp_path, done, counts):
+    done("fit", blobs, "--out", tmp_path / "run", *QUICK)
+    counts.update(validated=0, built=0)
+    done("fit", blobs, "--out", tmp_path / "again", "--warm-start", tmp_path / "run", *QUICK)
+    # The second configuration is that of the run to start from.
+    assert counts == {"validated": 2, "built": 1, "warm": 1}
+
+
+def test_resume_validates_and_builds_once(tiny, tmp_path, done, counts):
+    stops = iter([False] * 7 + [True])
+    with pytest.raises(Interrupted):
+        surelabel.fit(tiny("car"), tmp_path / "run", interrupt=lambda: next(stops))
+    counts.update(validated=0, built=0)
+    done("resume", tmp_path / "run")
+    assert counts == {"validated": 1, "built": 1, "warm": 0}
+
+
+def test_p_wrong_is_stored_and_decisions_do_not_rewrite_it(tiny, tmp_path):
+    run = surelabel.fit(tiny("car", data__validation_fraction=0.2), tmp_path / "run")
+    samples, table = run.samples(), surelabel.audit(run)
+    stored = dict(zip(samples["id"].to_pylist(), samples["p_wrong"].to_pylist(), strict=True))
+    audited = dict(zip(table.columns["id"], table.p_wrong, strict=True))
+    assert stored == audited
+    files = [run.path / "samples.parquet", run.path / CALIBRATION_FILE]
+    before = [file.read_bytes() for file in files]
+    row = next(table.head(1))
+    Journal(run.path / "decisions.jsonl").append([Wish(str(row["id"]), str(row["given"]), "keep")])
+    assert surelabel.audit(run).p_wrong.tolist() == table.p_wrong.tolist()
+    assert [file.read_bytes() for file in files] == before
+
+
+def test_a_run_of_an_older_schema_that_is_resumed_ends_in_todays(tiny, tmp_path):
+    stops = iter([False] * 7 + [True])
+    with pytest.raises(Interrupted):
+        surelabel.fit(tiny("car"), tmp_path / "run", interrupt=lambda: next(stops))
+    run = RunDir(tmp_path / "run")
+    run.write_json("data.json", {**run.data(), "schema": 1})
+    surelabel.resume(run)
+    assert run.data()["schema"] == SCHEMA_VERSION
+    assert "p_wrong" in run.samples().column_names
+    assert len(run.calibration()) == 1
+
+
+class TestManyClasses:
+    """Only the largest probabilities of many classes are stored; every command reads them."""
+
+    @pytest.fixture(scope="class")
+    def run(self, tmp_path_factory, make_blobs):
+        folder = tmp_path_factory.mktemp("many")
+        source = make_blobs(folder / "blobs.npz", num_samples=400, num_classes=NUM_CLASSES)
+        settings = {"train.epochs": 3, "train.threads": 1, "model": "mlp", "data.validation_fraction": 0.1}
+        return surelabel.fit(source, folder / "run", settings=settings)
+
+    def test_storage(self, run):
+        samples = run.samples()
+        for name in ("target", "probability"):
+            assert samples.schema.field(name).type.list_size == NUM_KEPT
+            soft = TopK.from_table(samples, name, NUM_CLASSES)
+            assert (soft.classes == samples["given"].to_numpy()[:, None]).any(1).all()
+        np.testing.assert_array_equal(soft.argmax(), samples["prediction"].to_numpy())
+        at_given = np.take_along_axis(soft.dense(), samples["given"].to_numpy()[:, None], axis=1)[:, 0]
+        np.testing.assert_allclose(at_given, samples["given_probability"].to_numpy(), rtol=1e-6)
+
+    def test_commands(self, run, tmp_path, done):
+        table = surelabel.audit(run)
+        assert table.joint_counts.sum(0) == pytest.approx(np.bincount(run.labels()["given"].to_numpy()))
+        done("export", run.path, "--out", tmp_path / "export")
+        probability = np.load(tmp_path / "export" / "pred_probs.npy")
+        assert probability.shape == (400, NUM_CLASSES)
+        assert probability.sum(1) == pytest.approx(np.ones(400), abs=1e-4)
+        done("report", run.path, "--out", tmp_path / "report.html")
