@@ -8,8 +8,8 @@ import numpy as np
 from surelabel.plotting.curves import accuracy_drawing, accuracy_on_test, compared_drawing, loss_drawing, memorised
 from surelabel.plotting.density import density_drawing
 from surelabel.plotting.drawing import HEIGHT, WIDTH, Drawing, darkened
+from surelabel.plotting.heat_maps import confidence_drawing, confusion_drawing, counts, means, shares_drawing
 from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
-from surelabel.plotting.pairs import confidence_drawing, confusion_drawing, counts, means, shares_drawing
 from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element
 from surelabel.reporting.thumbnails import data_uri

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from surelabel.paper.figures.training_rows import TrainingRows
 from surelabel.plotting.drawing import TEXT, digits_for
-from surelabel.plotting.pairs import (
+from surelabel.plotting.heat_maps import (
     MOST_CLASSES,
     MOST_NUMBERED,
     colour_bar,

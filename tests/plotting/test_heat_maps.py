@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from surelabel.plotting.pairs import (
+from surelabel.plotting.heat_maps import (
     MOST_CLASSES,
     NUM_CONFUSED,
     confidence_drawing,
