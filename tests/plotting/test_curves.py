@@ -1,6 +1,6 @@
 """Curves of runs: what is measured is drawn, what is not is left out, and the text says where the lines end."""
 
-from surelabel.plotting.curves import accuracy_curves, accuracy_drawing, compared_drawing, loss_drawing, memorised
+from surelabel.plotting.curves import accuracy_curves, accuracy_drawing, compared_drawing, loss_drawing, memorised_curve
 
 ROWS = [
     {"epoch": 1, "loss": 3.0, "terms": {"fit": 2.0, "penalty": 1.0}, "tests": {"test": {"top1": 0.5}}},
@@ -17,7 +17,7 @@ ROWS = [
 
 def test_epochs_without_a_value_are_left_out():
     assert accuracy_curves(ROWS) == {"test": ([1, 3], [0.5, 0.75])}
-    assert memorised(ROWS) == ([3], [0.1])
+    assert memorised_curve(ROWS) == ([3], [0.1])
 
 
 def test_the_last_epoch_is_drawn_and_said():

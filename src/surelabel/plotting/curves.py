@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from surelabel.plotting.drawing import LINES, Drawing, canvas, legend, over_epochs, shortened
+from surelabel.plotting.drawing import LINES, Drawing, add_legend, make_figure, set_epoch_axis, shorten
 
 Rows = Sequence[Mapping[str, Any]]
 """The metrics of a run, a mapping per epoch, as `RunDir.metrics` gives them."""
@@ -26,7 +26,7 @@ def accuracy_on_test(rows: Rows, name: str | None = None) -> Curve:
     return _curve(rows, lambda row: row.get("tests", {}).get(name, {}).get("top1"))
 
 
-def memorised(rows: Rows) -> Curve:
+def memorised_curve(rows: Rows) -> Curve:
     """Share of the false labels that are predicted; empty where clean labels are not known."""
     return _curve(rows, lambda row: row.get("false_labels", {}).get("memorised"))
 
@@ -79,7 +79,7 @@ def _shares(name: str, title: str, curves: Mapping[str, Curve]) -> Drawing:
 
 
 def _lines(curves: Mapping[str, Curve]) -> tuple[Any, Any]:
-    figure, axes = canvas(height=2.8 + 0.24 * len(curves))
+    figure, axes = make_figure(height=2.8 + 0.24 * len(curves))
     for number, (text, (epochs, values)) in enumerate(curves.items()):
         colour, dash = LINES[number % len(LINES)]
         step = max(1, len(epochs) // MOST_POINTS)
@@ -93,10 +93,10 @@ def _lines(curves: Mapping[str, Curve]) -> tuple[Any, Any]:
             color=colour,
             linewidth=2,
             marker=marker,
-            label=shortened(text, 40),
+            label=shorten(text, 40),
         )
-    over_epochs(axes, _last_epoch(curves))
-    legend(figure)
+    set_epoch_axis(axes, _last_epoch(curves))
+    add_legend(figure)
     return figure, axes
 
 

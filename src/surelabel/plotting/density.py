@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 
-from surelabel.plotting.drawing import BLUE, GREEN, GRID, INK, TEXT, VERMILION, Drawing, canvas, legend
+from surelabel.plotting.drawing import BLUE, GREEN, GRID, INK, TEXT, VERMILION, Drawing, add_legend, make_figure
 
 NUM_BINS = 40
 LOOKS = {
@@ -19,7 +19,7 @@ LOOKS = {
 
 def density_drawing(values: np.ndarray, groups: Mapping[str, np.ndarray], what: str) -> Drawing:
     """A line per group of rows; `values` (N,) lie in [0, 1], a group is a (N,) mask under a name of LOOKS."""
-    figure, axes = canvas(height=3.4)
+    figure, axes = make_figure(height=3.4)
     known = np.isfinite(values)
     for name, mask in groups.items():
         _draw(axes, values[mask & known], name)
@@ -28,7 +28,7 @@ def density_drawing(values: np.ndarray, groups: Mapping[str, np.ndarray], what: 
     axes.set_xlim(0, 1)
     axes.set_yscale("symlog", linthresh=1)
     axes.grid(color=GRID, linewidth=0.6)
-    legend(figure, 2)
+    add_legend(figure, 2)
     parts = "; ".join(_described(name, values[mask & known]) for name, mask in groups.items())
     return Drawing("density", f"Density of {what}", f"Density of {what} between 0 and 1: {parts}.", figure)
 

@@ -100,13 +100,13 @@ def _any_letter() -> Iterator[None]:
         yield
 
 
-def darkened(svg: str) -> str:
+def darken(svg: str) -> str:
     """The same figure for a dark page; what says no colour is black, so the root says another."""
     svg = svg.replace("<svg ", f'<svg fill="{INK}" ', 1)
     return re.sub("|".join(DARK), lambda found: DARK[found.group()], svg)
 
 
-def canvas(width: float = WIDTH, height: float = HEIGHT) -> tuple[Figure, Axes]:
+def make_figure(width: float = WIDTH, height: float = HEIGHT) -> tuple[Figure, Axes]:
     """An empty figure of one panel."""
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
@@ -117,7 +117,7 @@ def canvas(width: float = WIDTH, height: float = HEIGHT) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def over_epochs(axes: Axes, last_epoch: int) -> None:
+def set_epoch_axis(axes: Axes, last_epoch: int) -> None:
     """An axis of epochs, and lines to read values by."""
     axes.set_xlabel("Epoch")
     axes.set_xlim(0, max(2, last_epoch))
@@ -131,7 +131,7 @@ def digits_for(span: tuple[float, float]) -> int:
     return min(max(2, math.ceil(1 - math.log10(span[1] - span[0]))), 4)
 
 
-def legend(figure: Figure, num_columns: int = 1) -> None:
+def add_legend(figure: Figure, num_columns: int = 1) -> None:
     """Below the panels, where it hides nothing; lines of the same name are named once."""
     named: dict[str, Artist] = {}
     for axes in figure.axes:
@@ -142,7 +142,7 @@ def legend(figure: Figure, num_columns: int = 1) -> None:
         figure.legend(list(named.values()), list(named), **place)
 
 
-def shortened(name: str, length: int = 14) -> str:
+def shorten(name: str, length: int = 14) -> str:
     """A class or run name that fits beside an axis; `$` would begin mathematics."""
     flat = "".join(letter if letter.isprintable() else " " for letter in name)
     return (flat if len(flat) <= length else flat[: length - 1] + "…").replace("$", r"\$")

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from surelabel.plotting.drawing import CELL_DARK, CELL_LIGHT, SMALL_TEXT, TEXT, Drawing, canvas, shortened
+from surelabel.plotting.drawing import CELL_DARK, CELL_LIGHT, SMALL_TEXT, TEXT, Drawing, make_figure, shorten
 
 MOST_CLASSES = 30
 """Classes of a whole heat map; with more, the most confused ones are shown."""
@@ -19,12 +19,12 @@ CELL_TEXT, LONG_CELL_TEXT = 9, 7.5
 """Size of the numbers in cells; of those with more than five characters."""
 
 
-def counts(first: np.ndarray, second: np.ndarray, num_classes: int) -> np.ndarray:
+def count_pairs(first: np.ndarray, second: np.ndarray, num_classes: int) -> np.ndarray:
     """(K, K): rows with class `first` and class `second`."""
     return np.bincount(first * num_classes + second, minlength=num_classes**2).reshape(num_classes, num_classes)
 
 
-def means(values: np.ndarray, first: np.ndarray, second: np.ndarray, num_classes: int) -> np.ndarray:
+def mean_by_pair(values: np.ndarray, first: np.ndarray, second: np.ndarray, num_classes: int) -> np.ndarray:
     """(K, K): the mean value of each pair; NaN where there is none."""
     known = np.isfinite(values)
     pair = first[known] * num_classes + second[known]
@@ -100,7 +100,7 @@ def _left_out(chosen: np.ndarray, names: Sequence[str]) -> str:
 
 
 def _heat(colour: np.ndarray, shown: np.ndarray, names: Sequence[str], labels: tuple[str, str], measure: str) -> Figure:
-    figure, axes = canvas(5.2, 4.9)
+    figure, axes = make_figure(5.2, 4.9)
     mesh = heat_map(axes, colour, names, labels, _texts(shown))
     colour_bar(figure, mesh, axes, measure)
     return figure
@@ -142,7 +142,7 @@ def _name_classes(axes: Axes, names: Sequence[str]) -> None:
         axes.set_xticks(counted + 0.5, counted, fontsize=SMALL_TEXT)
         axes.set_yticks(counted + 0.5, counted, fontsize=SMALL_TEXT)
         return
-    short, letters = [shortened(name, 11) for name in names], TEXT if size <= 16 else 9 if size <= NUM_CONFUSED else 7
+    short, letters = [shorten(name, 11) for name in names], TEXT if size <= 16 else 9 if size <= NUM_CONFUSED else 7
     turned = max(map(len, short)) > 2
     axes.set_xticks(np.arange(size) + 0.5, short, rotation=90 if turned else 0, fontsize=letters)
     axes.set_yticks(np.arange(size) + 0.5, short, fontsize=letters)

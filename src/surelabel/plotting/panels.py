@@ -14,7 +14,7 @@ EMPTY = "#f6f6f6"
 """Background of a panel without a run."""
 
 
-def panels(
+def make_panels(
     num_rows: int, num_columns: int, size: tuple[float, float], *, share: bool = True, beside: float = 0.0
 ) -> tuple[Figure, np.ndarray]:
     """A figure and its (rows, columns) axes.
@@ -34,7 +34,7 @@ def panels(
     return figure, axes
 
 
-def headline(figure: Figure, text: str) -> None:
+def add_headline(figure: Figure, text: str) -> None:
     """The title above all panels; the last thing that is drawn."""
     figure.suptitle(text, fontsize=TITLE_TEXT)
     if any(axes.get_aspect() != "auto" for axes in figure.axes):

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from surelabel.paper.figures.training_rows import TrainingRows
-from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, digits_for, legend
-from surelabel.plotting.panels import leave_empty, missing_text, panels, plain_text
+from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, add_legend, digits_for
+from surelabel.plotting.panels import leave_empty, make_panels, missing_text, plain_text
 
 NUM_BINS = 50
 LOOKS = {"clean labels": (BLUE, "-"), "false labels": (VERMILION, "--")}
@@ -71,7 +71,7 @@ def density_figure(runs: Groups) -> Figure:
         title: None if groups is None else {name: density_of(tau, span) for name, tau in groups.items()}
         for title, groups in runs.items()
     }
-    figure, axes = panels(1, len(runs), PANEL)
+    figure, axes = make_panels(1, len(runs), PANEL)
     for one, (title, drawn) in zip(axes[0], densities.items(), strict=True):
         if drawn is None:
             leave_empty(one, title)
@@ -81,7 +81,7 @@ def density_figure(runs: Groups) -> Figure:
     _scale(
         axes[0], max((one.heights.max() for drawn in densities.values() for one in (drawn or {}).values()), default=1)
     )
-    legend(figure, 2)
+    add_legend(figure, 2)
     return figure
 
 

@@ -12,13 +12,13 @@ from surelabel.plotting.heat_maps import (
     MOST_CLASSES,
     MOST_NUMBERED,
     colour_bar,
-    counts,
+    count_pairs,
     heat_map,
+    mean_by_pair,
     mean_text,
-    means,
     top_pairs,
 )
-from surelabel.plotting.panels import leave_blank, missing_text, panels, plain_text
+from surelabel.plotting.panels import leave_blank, make_panels, missing_text, plain_text
 
 PANEL, BAR, ROOM_FOR_NAMES = (4.7, 4.5), 0.8, 0.9
 """Inches: of a heat map, of what explains its colours, and of class names along the axes."""
@@ -36,12 +36,12 @@ class Table:
 
 def confidence_table(rows: TrainingRows) -> Table:
     """The mean tau of each pair of clean (row) and given label (column); NaN where there is none."""
-    return Table(means(rows.tau, rows.clean, rows.given, len(rows.class_names)), rows.class_names)
+    return Table(mean_by_pair(rows.tau, rows.clean, rows.given, len(rows.class_names)), rows.class_names)
 
 
 def correction_table(rows: TrainingRows) -> Table:
     """The number of rows by clean (row) and corrected label (column)."""
-    return Table(counts(rows.clean, rows.corrected, len(rows.class_names)), rows.class_names)
+    return Table(count_pairs(rows.clean, rows.corrected, len(rows.class_names)), rows.class_names)
 
 
 def shares_of_rows(table: Table) -> np.ndarray:
@@ -84,7 +84,7 @@ def _figure(
     span: tuple[float, float] = (0.0, 1.0),
 ) -> Figure:
     room = ROOM_FOR_NAMES if any(table is not None and _has_words(table) for table in tables.values()) else 0.0
-    figure, axes = panels(1, len(tables), (PANEL[0] + room, PANEL[1] + room), share=False, beside=BAR)
+    figure, axes = make_panels(1, len(tables), (PANEL[0] + room, PANEL[1] + room), share=False, beside=BAR)
     mesh = None
     for one, (title, table) in zip(axes[0], tables.items(), strict=True):
         shown = drawn[title]
