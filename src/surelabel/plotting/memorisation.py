@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from surelabel.errors import RunError
 from surelabel.plotting.curves import Rows
-from surelabel.plotting.panels import leave_empty
+from surelabel.plotting.drawing import leave_empty
 
 COLUMN_WIDTH, ROW_HEIGHT, MARGIN = 4.6, 2.7, 0.9
 """Inches."""

@@ -23,8 +23,8 @@ from surelabel.paper.figures.label_pairs import (
     span_of_means,
 )
 from surelabel.paper.figures.training_rows import TrainingRows
+from surelabel.plotting.drawing import NOT_RUN, plain_text
 from surelabel.plotting.memorisation import memorisation_figure
-from surelabel.plotting.panels import NOT_RUN, plain_text
 
 NAMES = ("cat", "dog", "bird")
 

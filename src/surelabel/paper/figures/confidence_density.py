@@ -9,8 +9,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from surelabel.paper.figures.training_rows import TrainingRows
-from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, add_legend, digits_for
-from surelabel.plotting.panels import leave_empty, make_panels, missing_text, plain_text
+from surelabel.plotting.drawing import (
+    BLUE,
+    GRID,
+    SMALL_TEXT,
+    TEXT,
+    VERMILION,
+    add_legend,
+    digits_for,
+    leave_empty,
+    make_panels,
+    missing_text,
+    plain_text,
+)
 
 NUM_BINS = 50
 LOOKS = {"clean labels": (BLUE, "-"), "false labels": (VERMILION, "--")}

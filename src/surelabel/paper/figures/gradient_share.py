@@ -6,8 +6,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from surelabel.plotting.curves import Curve, Rows
-from surelabel.plotting.drawing import BLUE, TEXT, VERMILION, add_legend, set_epoch_axis
-from surelabel.plotting.panels import leave_empty, make_panels, missing_text
+from surelabel.plotting.drawing import (
+    BLUE,
+    TEXT,
+    VERMILION,
+    add_legend,
+    leave_empty,
+    make_panels,
+    missing_text,
+    set_epoch_axis,
+)
 
 MEASURED = "gradient_share"
 LOOKS = {"clean": ("clean labels", BLUE, "-"), "false": ("false labels", VERMILION, "--")}

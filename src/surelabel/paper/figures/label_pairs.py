@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from surelabel.paper.figures.training_rows import TrainingRows
-from surelabel.plotting.drawing import TEXT, digits_for
+from surelabel.plotting.drawing import TEXT, digits_for, leave_blank, make_panels, missing_text, plain_text
 from surelabel.plotting.heat_maps import (
     MOST_CLASSES,
     MOST_NUMBERED,
@@ -18,7 +18,6 @@ from surelabel.plotting.heat_maps import (
     mean_text,
     top_pairs,
 )
-from surelabel.plotting.panels import leave_blank, make_panels, missing_text, plain_text
 
 PANEL, BAR, ROOM_FOR_NAMES = (4.7, 4.5), 0.8, 0.9
 """Inches: of a heat map, of what explains its colours, and of class names along the axes."""

@@ -19,8 +19,7 @@ from surelabel.paper.figures.wanted import (
     method_text,
     setting_text,
 )
-from surelabel.plotting.drawing import Drawing
-from surelabel.plotting.panels import add_headline, plain_text
+from surelabel.plotting.drawing import Drawing, add_headline, plain_text
 
 SYMMETRIC_40, SYMMETRIC_60, SYMMETRIC_80 = ("symmetric", 0.4), ("symmetric", 0.6), ("symmetric", 0.8)
 ASYMMETRIC_40 = ("asymmetric", 0.4)

@@ -8,8 +8,18 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, add_legend
-from surelabel.plotting.panels import leave_empty, make_panels, missing_text, plain_text
+from surelabel.plotting.drawing import (
+    BLUE,
+    GRID,
+    SMALL_TEXT,
+    TEXT,
+    VERMILION,
+    add_legend,
+    leave_empty,
+    make_panels,
+    missing_text,
+    plain_text,
+)
 
 PANEL = (2.6, 3.0)
 DEFAULT = "default"
