@@ -1,4 +1,4 @@
-"""Heat maps over pairs of classes: counts, means, and which classes are shown when there are many."""
+"""Heat maps over pairs of classes: counts, means, and which of many classes are shown."""
 
 import numpy as np
 import pytest

@@ -11,11 +11,12 @@ from surelabel.plotting.drawing import TEXT, digits_for, leave_blank, make_panel
 from surelabel.plotting.heat_maps import (
     MOST_CLASSES,
     MOST_NUMBERED,
-    colour_bar,
+    add_colour_bar,
     count_pairs,
-    heat_map,
+    draw_heat_map,
     mean_by_pair,
     mean_text,
+    row_fractions,
     top_pairs,
 )
 
@@ -43,11 +44,6 @@ def correction_table(rows: TrainingRows) -> Table:
     return Table(count_pairs(rows.clean, rows.corrected, len(rows.class_names)), rows.class_names)
 
 
-def shares_of_rows(table: Table) -> np.ndarray:
-    """(K, K) counts as shares of their row."""
-    return np.asarray(table.cells / table.cells.sum(1, keepdims=True).clip(1))
-
-
 def confidence_figure(tables: Mapping[str, Table | None]) -> Figure:
     """A heat map per run."""
     span = span_of_means(tables)
@@ -68,7 +64,7 @@ def span_of_means(tables: Mapping[str, Table | None]) -> tuple[float, float]:
 def correction_figure(tables: Mapping[str, Table | None]) -> Figure:
     """A heat map per run; the cells are percent of their row, rounded, without the zeros."""
     texts = np.vectorize(lambda share: f"{100 * share:.1f}" if share >= 0.0005 else "", otypes=[object])
-    shares = {title: None if table is None else shares_of_rows(table) for title, table in tables.items()}
+    shares = {title: None if table is None else row_fractions(table.cells) for title, table in tables.items()}
     drawn = {title: None if cells is None else (cells, texts(cells)) for title, cells in shares.items()}
     is_numbered = any(cells is not None and len(cells) <= MOST_NUMBERED for cells in shares.values())
     measure = "Share of the row" + ("; cells in %" if is_numbered else "")
@@ -90,10 +86,10 @@ def _figure(
         if table is None or shown is None:
             leave_blank(one, title)
             continue
-        mesh = heat_map(one, shown[0], table.class_names, labels, shown[1], span)
+        mesh = draw_heat_map(one, shown[0], table.class_names, labels, shown[1], span)
         one.set_title(title, fontsize=TEXT)
     if mesh is not None:
-        colour_bar(figure, mesh, list(axes[0]), measure)
+        add_colour_bar(figure, mesh, list(axes[0]), measure)
     return figure
 
 
