@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from surelabel.config import DataConfig, Part
-from surelabel.data.benchmarks.layout import Layout, inside, options_of
-from surelabel.data.benchmarks.listing import Listing, listed_rows
+from surelabel.data.benchmarks.dataset_directory import Layout, inside, options_of
+from surelabel.data.benchmarks.image_list import Listing, listed_rows
 from surelabel.data.benchmarks.usual import coloured
 from surelabel.data.images.load import fitted, is_image
 from surelabel.data.inputs import Inputs, Shape

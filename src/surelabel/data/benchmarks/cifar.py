@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from surelabel.config import DataConfig, Part
-from surelabel.data.benchmarks import cifar_batches, cifar_folder, cifar_hub, cifar_n
+from surelabel.data.benchmarks import cifar_files, cifar_folder, cifar_hub, cifar_n
 from surelabel.data.benchmarks.cifar_sets import SETS, SIDE, Cifar, Stored, Wanted
-from surelabel.data.benchmarks.layout import options_of
+from surelabel.data.benchmarks.dataset_directory import options_of
 from surelabel.data.benchmarks.usual import coloured
 from surelabel.data.images.load import Encoded, fitted, load_images
 from surelabel.data.inputs import Inputs, Shape
@@ -23,7 +23,7 @@ from surelabel.errors import ConfigError
 KIND = "cifar10, cifar100, cifar10n, cifar100n"
 BUNDLED: tuple[str, ...] = tuple(SETS)
 
-_LAYOUTS = (cifar_hub, cifar_batches, cifar_folder)
+_LAYOUTS = (cifar_hub, cifar_files, cifar_folder)
 
 
 class Options(Part):

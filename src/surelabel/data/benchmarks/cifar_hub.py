@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.data.benchmarks.cifar_sets import ALIASES, HUB_FOLDERS, Cifar, Stored, Wanted
-from surelabel.data.benchmarks.layout import inside
+from surelabel.data.benchmarks.dataset_directory import inside
 from surelabel.data.images.load import ArrowBytes, Blobs
 from surelabel.data.sources.tables.parquet_file import class_names_in
 from surelabel.errors import DataError

@@ -11,7 +11,7 @@ import numpy as np
 
 from surelabel.data.benchmarks.checksum import check_md5
 from surelabel.data.benchmarks.cifar_sets import Cifar, Human
-from surelabel.data.benchmarks.layout import inside
+from surelabel.data.benchmarks.dataset_directory import inside
 from surelabel.data.benchmarks.pickles import read_torch
 from surelabel.errors import ConfigError, DataError
 

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from surelabel.config import DataConfig
-from surelabel.data.benchmarks.layout import Layout
+from surelabel.data.benchmarks.dataset_directory import Layout
 from surelabel.data.benchmarks.usual import pixels
 from surelabel.data.images.load import Encoded
 from surelabel.data.inputs import Lazy

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from surelabel.config import DataConfig, Part
-from surelabel.data.benchmarks.layout import Layout, inside, options_of
+from surelabel.data.benchmarks.dataset_directory import Layout, inside, options_of
 from surelabel.data.images.load import fitted, square
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Look, Parts, Rows

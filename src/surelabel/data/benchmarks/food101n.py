@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.config import DataConfig, Part
-from surelabel.data.benchmarks.layout import Layout, inside, options_of
-from surelabel.data.benchmarks.listing import Listing, lines_of, listed_rows
+from surelabel.data.benchmarks.dataset_directory import Layout, inside, options_of
+from surelabel.data.benchmarks.image_list import Listing, lines_of, listed_rows
 from surelabel.data.benchmarks.usual import IMAGENET_MEAN, IMAGENET_STD, coloured, cropped_look, sized
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Parts, Rows

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from surelabel.config import DataConfig
-from surelabel.data.benchmarks.layout import Layout, inside
-from surelabel.data.benchmarks.listing import Listing, labelled_lines, lines_of, listed_rows
+from surelabel.data.benchmarks.dataset_directory import Layout, inside
+from surelabel.data.benchmarks.image_list import Listing, labelled_lines, lines_of, listed_rows
 from surelabel.data.images.load import is_image
 from surelabel.data.inputs import Shape
 from surelabel.data.rows import Rows

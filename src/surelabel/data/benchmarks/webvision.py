@@ -13,8 +13,8 @@ from pydantic import Field
 
 from surelabel.config import DataConfig, Part
 from surelabel.data.benchmarks import ilsvrc12
-from surelabel.data.benchmarks.layout import Layout, options_of
-from surelabel.data.benchmarks.listing import Listing, labelled_lines, lines_of, listed_rows
+from surelabel.data.benchmarks.dataset_directory import Layout, options_of
+from surelabel.data.benchmarks.image_list import Listing, labelled_lines, lines_of, listed_rows
 from surelabel.data.benchmarks.usual import IMAGENET_MEAN, IMAGENET_STD, coloured, cropped_look, sized
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Parts, Rows

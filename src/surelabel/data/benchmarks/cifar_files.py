@@ -11,7 +11,7 @@ import torch
 
 from surelabel.data.benchmarks.checksum import check_md5
 from surelabel.data.benchmarks.cifar_sets import Cifar, Stored, Wanted
-from surelabel.data.benchmarks.layout import inside
+from surelabel.data.benchmarks.dataset_directory import inside
 from surelabel.data.benchmarks.pickles import read_pickle
 from surelabel.errors import DataError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.benchmarks.layout import Layout, inside
+from surelabel.data.benchmarks.dataset_directory import Layout, inside
 from surelabel.data.images.load import Files, load_images
 from surelabel.data.inputs import Shape
 from surelabel.data.rows import Rows

@@ -3,7 +3,7 @@ import pytest
 from surelabel.config import DataConfig, Part
 from surelabel.data import SOURCES, load_corpus
 from surelabel.data.benchmarks import NAMED
-from surelabel.data.benchmarks.layout import VARIABLE, Layout, inside, options_of
+from surelabel.data.benchmarks.dataset_directory import VARIABLE, Layout, inside, options_of
 from surelabel.errors import ConfigError, DataError
 
 NAMES = [name for source in NAMED for name in source.BUNDLED]
