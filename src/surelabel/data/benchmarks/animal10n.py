@@ -16,7 +16,7 @@ from surelabel.config import DataConfig, Part
 from surelabel.data.benchmarks.dataset_directory import Layout, inside, options_of
 from surelabel.data.benchmarks.image_list import Listing, listed_rows
 from surelabel.data.benchmarks.usual import coloured
-from surelabel.data.images.load import fitted, is_image
+from surelabel.data.images.load import fit_to_shape, is_image
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Look, Parts, Rows
 from surelabel.errors import DataError
@@ -79,7 +79,7 @@ def _from_batches(paths: list[Path], part: str, config: DataConfig, shape: Shape
     x: Inputs = torch.from_numpy(np.concatenate([record["pixels"] for record in records]))
     names = np.array(CLASSES)[np.concatenate([record["label"] for record in records])]
     ids = np.array([f"{part}/{row:05d}" for row in range(len(names))])
-    return Rows(fitted(x, shape, config.source), names, ids)
+    return Rows(fit_to_shape(x, shape, config.source), names, ids)
 
 
 def _records(path: Path) -> np.ndarray:

@@ -14,7 +14,7 @@ from surelabel.data.benchmarks import cifar_files, cifar_folder, cifar_hub, cifa
 from surelabel.data.benchmarks.cifar_sets import SETS, SIDE, Cifar, Stored, Wanted
 from surelabel.data.benchmarks.dataset_directory import options_of
 from surelabel.data.benchmarks.usual import coloured
-from surelabel.data.images.load import Encoded, fitted, load_images
+from surelabel.data.images.load import Encoded, fit_to_shape, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Parts, Rows
 from surelabel.data.sources.lost_classes import refuse_lost_classes
@@ -109,4 +109,4 @@ def _loaded(stored: Stored, config: DataConfig, shape: Shape | None) -> tuple[In
     shape = shape or coloured(config, SIDE)
     if isinstance(stored.pictures, Encoded):
         return load_images(stored.pictures, config, shape, config.source)
-    return fitted(stored.pictures, shape, config.source), np.arange(len(stored.ids))
+    return fit_to_shape(stored.pictures, shape, config.source), np.arange(len(stored.ids))

@@ -5,7 +5,7 @@ import torch
 
 from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
-from surelabel.data.images.load import fitted, square
+from surelabel.data.images.load import fit_to_shape, square_shape
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Parts, Rows
 from surelabel.data.splits import stratified
@@ -43,6 +43,6 @@ def _rows(config: DataConfig, shape: Shape | None) -> Rows:
     pixels = np.rint(bundle.images * (255 / _LARGEST_VALUE)).astype(np.uint8)
     x: Inputs = torch.from_numpy(pixels)[:, None]
     ids = np.array([f"digits/{row:04d}" for row in range(len(x))])
-    x = fitted(x, shape or square(x, config.image_size), config.source)
+    x = fit_to_shape(x, shape or square_shape(x, config.image_size), config.source)
     names = bundle.target.astype(str)
     return Rows(x, names, ids, clean=names)

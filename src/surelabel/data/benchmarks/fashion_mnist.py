@@ -16,7 +16,7 @@ import torch
 
 from surelabel.config import DataConfig, Part
 from surelabel.data.benchmarks.dataset_directory import Layout, inside, options_of
-from surelabel.data.images.load import fitted, square
+from surelabel.data.images.load import fit_to_shape, square_shape
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Look, Parts, Rows
 from surelabel.errors import DataError
@@ -75,7 +75,7 @@ def _rows(part: str, config: DataConfig, shape: Shape | None) -> Rows:
     if len(labels) and labels.max() >= len(CLASSES):
         raise DataError(f"{path}: row {labels.argmax()} has the class {labels.max()}; there are 0..{len(CLASSES) - 1}")
     x: Inputs = torch.from_numpy(pictures)[:, None]
-    x = fitted(x, shape or square(x, config.image_size), _LAYOUT.name)
+    x = fit_to_shape(x, shape or square_shape(x, config.image_size), _LAYOUT.name)
     names = np.array(CLASSES)[labels]
     return Rows(x, names, np.array([f"{part}/{row:05d}" for row in range(len(x))]), clean=names)
 
