@@ -225,7 +225,7 @@ class Counting(Files):
 
 
 class TestCache:
-    @pytest.fixture
+    @pytest.fixture(autouse=True)
     def folder(self, tmp_path, monkeypatch):
         monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
         return tmp_path / "cache"
@@ -239,7 +239,7 @@ class TestCache:
         x, _ = load_images(files, DataConfig(source="here", **options), shape, "here")
         return x, files.num_opened
 
-    def test_the_second_start_opens_no_file_and_repeats_the_warning(self, folder, paths, caplog):
+    def test_the_second_start_opens_no_file_and_repeats_the_warning(self, paths, caplog):
         first, _ = self.load_and_count(paths)
         warnings = caplog.messages
         caplog.clear()
@@ -249,12 +249,12 @@ class TestCache:
         assert caplog.messages == warnings
         assert "images differ in size (sides from 8 to 13)" in warnings[0]
 
-    def test_every_image_is_opened_once_if_a_sample_shows_the_size(self, folder, tmp_path, paint):
+    def test_every_image_is_opened_once_if_a_sample_shows_the_size(self, tmp_path, paint):
         paths = [paint(tmp_path / f"{value}.png", value) for value in range(100)]
         assert self.load_and_count(paths)[1] <= 2 * 16 + 100
 
     @pytest.mark.parametrize("change", ["content", "shape", "image_size", "order"])
-    def test_changed_images_are_decoded_again(self, folder, paths, paint, change):
+    def test_changed_images_are_decoded_again(self, paths, paint, change):
         self.load_and_count(paths)
         if change == "content":
             paint(paths[2], 200, size=(11, 8))
@@ -293,7 +293,7 @@ class TestCache:
             path.unlink()
         assert digest_of(read(*paths, decode="once")) == digest
 
-    def test_images_too_large_for_memory_are_streamed(self, folder, paths, monkeypatch):
+    def test_images_too_large_for_memory_are_streamed(self, paths, monkeypatch):
         monkeypatch.setattr(images, "IN_MEMORY", 900)
         assert isinstance(self.load_and_count(paths)[0], StreamedImages)
         x, _ = self.load_and_count(paths, image_size=12)
@@ -301,7 +301,7 @@ class TestCache:
         assert x.shape == (5, 3, 12, 12)
         assert isinstance(self.load_and_count(paths, image_size=4)[0], torch.Tensor)
 
-    def test_the_second_start_of_a_stream_opens_no_file(self, folder, tmp_path, paint):
+    def test_the_second_start_of_a_stream_opens_no_file(self, tmp_path, paint):
         paths = [paint(tmp_path / f"{value}.png", value, size=(9, 8)) for value in range(100)]
         first, _ = self.load_and_count(paths, decode="stream")
         second, num_opened = self.load_and_count(paths, decode="stream")

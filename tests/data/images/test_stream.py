@@ -120,7 +120,7 @@ class TestWindows:
         assert torch.equal(first[:, 2, 0, 0], second[:, 2, 0, 0])
 
     def test_images_are_resized_before_windows_are_cut(self, paths):
-        """The middle window of a streamed image equals that of an image decoded once at that size."""
+        """The middle window of a streamed image equals that of an image decoded once."""
         kept, _ = load_images(Files(paths), DataConfig(source="here", image_size=8), None, "here")
         view = View(augment=False, indices=torch.arange(10))
         seen = [
