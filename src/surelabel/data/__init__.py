@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.benchmarks import NAMED, digits
+from surelabel.data.benchmarks import BENCHMARKS, digits
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.images.load import fit_to_shape
 from surelabel.data.inputs import Inputs, Shape, windowed
@@ -22,7 +22,7 @@ from surelabel.errors import DataError
 
 __all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
 
-SOURCES: tuple[Source, ...] = (digits, *NAMED, npz, npy, table_file, parquet_folder, folder)
+SOURCES: tuple[Source, ...] = (digits, *BENCHMARKS, npz, npy, table_file, parquet_folder, folder)
 
 
 def load_corpus(config: DataConfig, data: Any = None) -> Corpus:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.benchmarks.cifar_sets import CIFAR10_CLASSES, CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
+from surelabel.data.benchmarks.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
 from surelabel.data.corpus import Corpus
 
 

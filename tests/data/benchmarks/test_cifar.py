@@ -7,7 +7,7 @@ import pytest
 
 from surelabel.config import DataConfig
 from surelabel.data import read_inputs
-from surelabel.data.benchmarks.cifar_sets import CIFAR10_CLASSES, CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
+from surelabel.data.benchmarks.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
 from surelabel.errors import ConfigError, DataError
 
 ORDER = [0, 7, 4, 1, 8, 5, 2, 9, 6, 3]
@@ -130,7 +130,7 @@ def test_names_of_other_classes_are_refused(tmp_path, load, cifar10):
 def test_class_numbers_out_of_range_are_named(tmp_path, load, cifar10):
     cifar10.labels["train"][4] = -1
     cifar10.parquet(tmp_path)
-    with pytest.raises(DataError, match=r"train\.parquet, row 4: label is -1; there are 0\.\.9"):
+    with pytest.raises(DataError, match=r"train\.parquet: label of row 4 is -1; there are 0\.\.9"):
         load("cifar10", tmp_path)
 
 

@@ -43,7 +43,7 @@ def test_the_four_files_are_read(tmp_path, load, pack, folder):
     assert corpus.look.crop_padding == 2
 
 
-def test_a_name_ending_in_gz_may_lie(tmp_path, load):
+def test_files_named_gz_need_not_be_compressed(tmp_path, load):
     for path in write(tmp_path).iterdir():
         path.rename(path.with_name(path.name + ".gz"))
     assert len(load("fashion_mnist", tmp_path).train) == 6
@@ -68,7 +68,7 @@ def change(path, function):
         ("train-images-idx3-ubyte", lambda b: b"", r"starts with , expected 00000803"),
         ("train-images-idx3-ubyte", lambda b: b"\0\0\x08\x01" + b[4:], r"starts with 00000801, expected 00000803"),
         ("train-labels-idx1-ubyte", lambda b: idx(np.arange(5)), r"5 labels for 6 images"),
-        ("t10k-labels-idx1-ubyte", lambda b: idx(np.array([1, 2, 10, 3])), r"row 2 has the class 10; there are 0\.\.9"),
+        ("t10k-labels-idx1-ubyte", lambda b: idx(np.array([1, 2, 10, 3])), r".*row 2 is 10; there are 0\.\.9"),
         ("t10k-labels-idx1-ubyte", lambda b: gzip.compress(b)[:-9], r"not readable"),
     ],
 )

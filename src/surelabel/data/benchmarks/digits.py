@@ -1,4 +1,4 @@
-"""Bundled: the 1,797 handwritten digits that scikit-learn carries, so that nothing is downloaded."""
+"""Bundled: the 1,797 handwritten digits that scikit-learn contains; nothing is downloaded."""
 
 import numpy as np
 import torch
@@ -18,25 +18,25 @@ _LARGEST_VALUE = 16
 
 
 def accepts(source: str) -> bool:
-    """Whether this is the bundled name."""
+    """Return whether `source` is the bundled name."""
     return source in BUNDLED
 
 
 def read(config: DataConfig, shape: Shape | None = None) -> Parts:
-    """A stratified fifth, or `test_fraction`, is the test part; it depends on `split_seed`."""
-    rows = _rows(config, shape)
+    """Split off a stratified fifth, or `test_fraction`, by `split_seed` as the test part."""
+    rows = _read_rows(config, shape)
     fraction = config.test_fraction or _TEST_FRACTION
     train, test = stratified(rows.names, fraction, seed_of("digits", config.split_seed))
     return Parts(rows.subset(train), {"test": rows.subset(test)})
 
 
 def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
-    """The test part."""
+    """Read the images of the test part and their ids."""
     test = read(config, shape).tests["test"]
     return test.x, test.ids
 
 
-def _rows(config: DataConfig, shape: Shape | None) -> Rows:
+def _read_rows(config: DataConfig, shape: Shape | None) -> Rows:
     from sklearn.datasets import load_digits
 
     bundle = load_digits()
