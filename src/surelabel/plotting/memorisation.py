@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from surelabel.errors import RunError
 from surelabel.plotting.curves import Rows
-from surelabel.plotting.drawing import leave_empty
+from surelabel.plotting.drawing import GRID, leave_empty
 
 COLUMN_WIDTH, ROW_HEIGHT, MARGIN = 4.6, 2.7, 0.9
 """Inches."""
@@ -93,7 +93,7 @@ def _draw(axes: Axes, rows: Rows, group: str, lines: Sequence[Line]) -> None:
     axes.set_ylim(-3, 103)
     axes.set_yticks(range(0, 101, 25))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.grid(color=GRID, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     for line, height in _spread(last).items():
         place = (1.015, height)

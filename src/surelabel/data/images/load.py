@@ -98,13 +98,13 @@ def square_shape(x: Inputs, image_size: int | None) -> Shape | None:
     return (x.shape[1], image_size, image_size) if image_size and len(x.shape) == 4 else None
 
 
-def _survey_for_streaming(job: _Job, decode: str) -> Survey | None:
+def _survey_for_streaming(job: _Job, mode: str) -> Survey | None:
     """Survey images that are to be streamed; return None if they are to be decoded once.
 
     With "auto" the size of all decoded images decides; cached images are not opened for that.
     """
-    if decode != "auto":
-        return _survey_cached(job) if decode == "stream" else None
+    if mode != "auto":
+        return _survey_cached(job) if mode == "stream" else None
     known = cache.find(job.key("images")) if job.is_cached else None
     if known is None:
         guess = survey_sample(job.encoded, job.target)

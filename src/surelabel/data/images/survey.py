@@ -31,7 +31,7 @@ class Survey:
     shape: Shape
     """(C, H, W) to which the images are brought."""
     sides: tuple[int, int] | None = None
-    """The smallest and the largest side if sizes differ and the configuration sets nheader."""
+    """The smallest and the largest side if sizes differ and the configuration sets none."""
     unreadable: dict[int, str] = field(default_factory=dict)
     """Reasons by position."""
     is_guess: bool = False
