@@ -7,8 +7,8 @@ not safe: a forged file may then call `numpy.ndarray(shape, "O", buffer)`, which
 bytes into object pointers.
 
 A pickle names functions for its reader to call. Here the few names that arrays need lead to
-stand-ins, which only collect their arguments; every other name is refused. Only then does numpy make
-arrays, from bytes and a type that is checked to be a number.
+stand-ins, which only collect their arguments; every other name is refused. numpy then makes the
+arrays from bytes and a type that is checked to be a number.
 """
 
 import io
