@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.benchmarks import NAMED, digits
+from surelabel.data.benchmarks import BENCHMARKS, digits
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.images.load import fitted
+from surelabel.data.images.load import fit_to_shape
 from surelabel.data.inputs import Inputs, Shape, windowed
 from surelabel.data.relabel import relabelled
 from surelabel.data.rows import Parts, Rows, Source
@@ -22,7 +22,7 @@ from surelabel.errors import DataError
 
 __all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
 
-SOURCES: tuple[Source, ...] = (digits, *NAMED, npz, npy, table_file, parquet_folder, folder)
+SOURCES: tuple[Source, ...] = (digits, *BENCHMARKS, npz, npy, table_file, parquet_folder, folder)
 
 
 def load_corpus(config: DataConfig, data: Any = None) -> Corpus:
@@ -47,7 +47,7 @@ def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     is_window = config.image_size is not None and shape[1:] == (config.crop, config.crop)
     whole = (shape[0], config.image_size, config.image_size) if config.image_size is not None and is_window else shape
     x, ids = _source_of(config.source).read_inputs(config, whole)
-    return windowed(fitted(x, whole, config.source), config.crop if is_window else None), ids
+    return windowed(fit_to_shape(x, whole, config.source), config.crop if is_window else None), ids
 
 
 def _test_rows(config: DataConfig, shape: Shape) -> Rows:

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from surelabel.config import DataConfig
-from surelabel.data.images.load import Blobs, fitted, load_images, square
+from surelabel.data.images.load import Blobs, fit_to_shape, load_images, square_shape
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.arrays.inputs import as_pixels, as_tensor, channels_first
 from surelabel.errors import DataError
@@ -96,7 +96,7 @@ class Arrays(Collected):
     def inputs(self, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
         """In `shape`, or in the size that the configuration asks for."""
         x: Inputs = as_tensor(self._all)
-        return fitted(x, shape or square(x, config.image_size), self._where), np.arange(self._num_rows)
+        return fit_to_shape(x, shape or square_shape(x, config.image_size), self._where), np.arange(self._num_rows)
 
     def _begin(self, x: np.ndarray) -> None:
         if x.ndim not in (1, 2, 3) or not x.size or x.dtype.kind not in "biuf":

@@ -13,7 +13,7 @@ from surelabel.core.collective import gathered, rank, world_size
 from surelabel.core.stages import View, seed_of
 from surelabel.data.augment import Augment
 from surelabel.data.corpus import Examples
-from surelabel.data.images.stream import Request, StreamedImages, prefetched
+from surelabel.data.images.stream import Request, StreamedImages, prefetch
 from surelabel.data.inputs import centred
 
 MOVE_BELOW = 2 * 2**30
@@ -100,7 +100,7 @@ class Loader:
 
     def _batches(self, orders: Iterable[Order], view: View) -> Iterator[Batch]:
         if isinstance(self._x, StreamedImages):
-            for order, looks in prefetched(self._x, orders, lambda order: self._request(order, view)):
+            for order, looks in prefetch(self._x, orders, lambda order: self._request(order, view)):
                 yield self._batch(order, view, looks)
         else:
             for order in orders:
@@ -110,7 +110,7 @@ class Loader:
         """The rows at `index`, -1 being padding that shows some real row with weight 0."""
         order, shown = Order(index, seed), index.clamp(min=0)
         if isinstance(self._x, StreamedImages):
-            return self._batch(order, view, self._x.looks(self._request(order, view)))
+            return self._batch(order, view, self._x.decode(self._request(order, view)))
         if isinstance(self._x, Tensor):  # selecting copies whole rows, indexing goes element by element
             return self._batch(order, view, [self._x.index_select(0, shown.to(self._x.device))])
         return self._batch(order, view, [self._x[shown]])

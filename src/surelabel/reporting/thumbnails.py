@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from surelabel.data.corpus import Examples
-from surelabel.data.images.pictures import picture
+from surelabel.data.images.decode import to_image
 from surelabel.reporting.markup import Html, element
 
 SMALL_SIDE = 64
@@ -30,7 +30,7 @@ def data_uri(kind: str, content: bytes) -> str:
 
 def image(pixels: Tensor, text: str) -> Html:
     """(C, H, W) uint8 as an <img>."""
-    drawn = picture(pixels)
+    drawn = to_image(pixels)
     is_small = max(drawn.size) <= SMALL_SIDE
     uri = data_uri("image/png", _png(drawn)) if is_small else data_uri("image/jpeg", _jpeg(drawn))
     return element("img", src=uri, alt=text, class_="pixels" if is_small else "photo", loading="lazy", decoding="async")

@@ -9,7 +9,7 @@ import torch
 from surelabel.errors import ConfigError, RunError
 from surelabel.paper.figures import FIGURES, figure_named, write_figure
 from surelabel.paper.figures.found import found_in
-from surelabel.plotting.panels import NOT_RUN
+from surelabel.plotting.drawing import NOT_RUN
 
 WAYS = {
     "stepped": {"method": "cross_entropy", "schedule": "multi_step"},

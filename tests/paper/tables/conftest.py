@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from surelabel.config import RunConfig
-from surelabel.data.benchmarks.cifar_sets import CIFAR10_CLASSES, CIFAR100_CLASSES
+from surelabel.data.benchmarks.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 

@@ -23,8 +23,8 @@ from surelabel.paper.figures.label_pairs import (
 )
 from surelabel.paper.figures.training_rows import known_rows, training_rows
 from surelabel.paper.figures.wanted import SCHEDULES, Wanted, method_text, setting_text
+from surelabel.plotting.drawing import missing_text
 from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
-from surelabel.plotting.panels import missing_text
 
 Value = TypeVar("Value")
 LONGEST_TITLE = 36

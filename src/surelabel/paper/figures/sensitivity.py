@@ -8,8 +8,18 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, legend
-from surelabel.plotting.panels import leave_empty, missing_text, panels, plain_text
+from surelabel.plotting.drawing import (
+    BLUE,
+    GRID,
+    SMALL_TEXT,
+    TEXT,
+    VERMILION,
+    add_legend,
+    leave_empty,
+    make_panels,
+    missing_text,
+    plain_text,
+)
 
 PANEL = (2.6, 3.0)
 DEFAULT = "default"
@@ -53,7 +63,7 @@ def summarised(accuracies: Mapping[float | None, Sequence[float]]) -> list[Point
 
 def sensitivity_figure(parameters: Sequence[Parameter]) -> Figure:
     """A panel per parameter; one with fewer than two values has nothing to compare and stays empty."""
-    figure, axes = panels(1, len(parameters), PANEL)
+    figure, axes = make_panels(1, len(parameters), PANEL)
     for one, parameter in zip(axes[0], parameters, strict=True):
         if is_run(parameter):
             _draw(one, parameter)
@@ -61,7 +71,7 @@ def sensitivity_figure(parameters: Sequence[Parameter]) -> Figure:
             leave_empty(one)
             one.set_xlabel(parameter.title, fontsize=TEXT)
     axes[0, 0].set_ylabel("Test accuracy, last epoch (%)", fontsize=TEXT)
-    legend(figure, 2)
+    add_legend(figure, 2)
     return figure
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from surelabel.paper.figures.found import PAPER_DATA, Found
-from surelabel.plotting.drawing import shortened
+from surelabel.plotting.drawing import shorten
 
 ANNEALED = ("cosine_restarts", "cosine", "one_cycle")
 """Schedules that stand for the paper's cosine at other scales."""
@@ -99,9 +99,9 @@ def data_text(found: Found) -> str:
     """The data set as the paper calls it; with the source's name where it is only part of it, or another one."""
     source = found.source.removesuffix(".npz")
     if found.data is None:
-        return shortened(source, 36)
+        return shorten(source, 36)
     rest = re.sub(rf"(?i)\b{found.data}\b", "", source).strip("-_. ")
-    return f"{PAPER_DATA[found.data]} ({shortened(rest, 36)})" if rest else PAPER_DATA[found.data]
+    return f"{PAPER_DATA[found.data]} ({shorten(rest, 36)})" if rest else PAPER_DATA[found.data]
 
 
 def setting_text(found: Found) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.images.load import fitted, square
+from surelabel.data.images.load import fit_to_shape, square_shape
 from surelabel.data.inputs import Inputs, Lazy, Shape
 from surelabel.data.rows import Parts, Rows
 from surelabel.data.sources.arrays.inputs import input_tensor
@@ -47,7 +47,7 @@ def _rows(
 ) -> Rows:
     source = config.source
     x = _inputs(arrays, part, source)
-    x = _in_shape(x, shape or square(x, config.image_size), f"{source}: x{part}")
+    x = _in_shape(x, shape or square_shape(x, config.image_size), f"{source}: x{part}")
     clean = _names(arrays, f"clean{part}", f"x{part}", len(x), class_names, source)
     if f"y{part}" not in arrays and config.labels is not None:
         names: np.ndarray | None = np.full(len(x), "", dtype=np.str_)
@@ -91,7 +91,7 @@ def _in_shape(x: Inputs, shape: Shape | None, where: str) -> Inputs:
         raise DataError(
             f"{where}: too large for memory, so its images of {size} pixels cannot be resized; save them resized"
         )
-    return fitted(x, shape, where)
+    return fit_to_shape(x, shape, where)
 
 
 def _array(arrays: Arrays, name: str, source: str) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.images.load import fitted, load_images
+from surelabel.data.images.load import fit_to_shape, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.rows import Parts, Rows
 from surelabel.data.sources.arrays.inputs import as_tensor
@@ -128,7 +128,7 @@ def _inputs(part: Part, config: DataConfig, shape: Shape | None) -> tuple[Inputs
     if roles.image is not None:
         return load_images(TableImages.of(sheet, roles.image).encoded(), config, shape, sheet.where)
     x = as_tensor(features_of(sheet, roles.features))
-    return fitted(x, shape, sheet.where), np.arange(len(sheet))
+    return fit_to_shape(x, shape, sheet.where), np.arange(len(sheet))
 
 
 def row_ids(part: Part, prefix: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Images as bytes: columns of a table are what lists of bytes are, and hashes tell what has changed."""
+"""Encoded images: table columns behave like lists of bytes, and hashes show changes."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ NAMES = list("abcde")
 
 
 def columns():
-    """The same bytes as pyarrow may hold them."""
+    """Yield the same bytes in every form that pyarrow may use."""
     long = pa.array([b"before", *BLOBS, b"after"])
     yield pytest.param(pa.array(BLOBS), id="array")
     yield pytest.param(pa.chunked_array([BLOBS[:2], [], BLOBS[2:]], pa.binary()), id="chunks")
@@ -26,7 +26,7 @@ def columns():
 
 
 @pytest.mark.parametrize("column", columns())
-def test_a_column_is_what_a_list_is(column):
+def test_a_column_behaves_like_a_list(column):
     encoded, listed = Blobs(ArrowBytes(column), NAMES), Blobs(BLOBS, NAMES)
     assert len(encoded) == 5
     assert [encoded.open(row).read() for row in range(5)] == BLOBS
@@ -35,7 +35,7 @@ def test_a_column_is_what_a_list_is(column):
     assert pickle.loads(pickle.dumps(encoded)).digest() == listed.digest()
 
 
-def test_columns_of_equal_length_are_cast():
+def test_columns_of_fixed_size_are_cast():
     assert ArrowBytes(pa.array([b"ab", b"cd"], pa.binary(2)))[1] == b"cd"
 
 
@@ -43,7 +43,7 @@ def test_no_images():
     assert len(ArrowBytes(pa.chunked_array([], pa.binary()))) == 0
 
 
-def test_where_bytes_are_divided_counts():
+def test_the_digest_depends_on_where_bytes_are_divided():
     assert Blobs([b"ab", b"c"], NAMES).digest() != Blobs([b"a", b"bc"], NAMES).digest()
 
 
@@ -56,7 +56,7 @@ class TestFiles:
             path.write_bytes(b"content")
         return paths
 
-    def test_a_change_that_keeps_size_and_time_is_noticed_on_this_machine(self, paths):
+    def test_the_digest_notices_a_change_that_keeps_size_and_time(self, paths):
         files, status = Files(paths), paths[1].stat()
         digest, stamp = files.digest(), files.stamp()
         assert Files(paths).digest() == digest
@@ -65,10 +65,10 @@ class TestFiles:
         assert files.digest() != digest
         assert files.stamp() == stamp
 
-    def test_another_order_is_another_set(self, paths):
+    def test_the_digest_depends_on_the_order(self, paths):
         assert Files(paths[::-1]).digest() != Files(paths).digest()
 
-    def test_a_file_that_is_missing_is_no_error_yet(self, paths):
+    def test_a_missing_file_changes_the_digest_without_an_error(self, paths):
         digest = Files(paths).digest()
         paths[2].unlink()
         assert Files(paths).digest() != digest

@@ -1,4 +1,4 @@
-"""Images that are decoded when they are looked at: the same with any number of workers, and from any batch on."""
+"""Streamed images are the same with any number of workers and from any batch on."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ WIDTH, HEIGHT = 24, 16
 
 @pytest.fixture
 def paths(tmp_path, paint):
-    """Ten images of 24 x 16 in which red is the column, green the line and blue the image."""
+    """Write ten images of 24 x 16 in which red is the column, green the line and blue the image."""
     line, column = np.mgrid[:HEIGHT, :WIDTH].astype(np.uint8)
     return [
         paint(tmp_path / f"{number}.png", np.stack([column, line, np.full_like(line, number)], axis=2))
@@ -64,19 +64,19 @@ def assert_equal(batches, others):
 
 
 class TestInputs:
-    def test_whole_images_are_those_that_would_be_kept(self, paths):
+    def test_whole_images_equal_those_decoded_once(self, paths):
         for image_size in (None, 8):
             kept, _ = load_images(Files(paths), DataConfig(source="here", image_size=image_size), None, "here")
             x = streamed(paths, image_size=image_size)
             assert x.shape == tuple(kept.shape)
             assert torch.equal(x[torch.tensor([3, 1])], kept[[3, 1]])
 
-    def test_a_part_of_them(self, paths):
+    def test_a_subset_has_the_images_at_its_positions(self, paths):
         x = streamed(paths).subset(np.array([4, 2]))
         assert len(x) == 2
         assert x[torch.arange(2)][:, 2, 0, 0].tolist() == [4, 2]
 
-    def test_the_digest_tells_whether_files_have_changed_and_not_where_they_are(self, paths, tmp_path, paint):
+    def test_the_digest_depends_on_file_changes_and_not_on_paths(self, paths, tmp_path, paint):
         before = streamed(paths).digest()
         assert streamed(paths).digest() == before
         (tmp_path / "moved").mkdir()
@@ -94,7 +94,7 @@ class TestWindows:
         batches = [step["batch"] for step in loader.passes({"batch": view or View()}, "train/1/0")]
         return [(int(row), x) for batch in batches for row, x in zip(batch.index, batch.x, strict=True)]
 
-    def test_they_lie_anywhere_in_the_image_in_training(self, paths):
+    def test_training_windows_lie_anywhere_in_the_image(self, paths):
         corners = set()
         for number, x in self.windows(paths):
             assert x.shape == (3, self.CROP, self.CROP)
@@ -107,20 +107,20 @@ class TestWindows:
         assert len(corners) > 5
         assert max(left for left, _ in corners) > WIDTH - HEIGHT  # beyond the middle square
 
-    def test_and_in_the_middle_otherwise(self, paths):
+    def test_other_windows_lie_in_the_middle(self, paths):
         for _, x in self.windows(paths, View(augment=False)):
             assert x[0, 0].tolist() == list(range(8, 16))
             assert x[1, :, 0].tolist() == list(range(4, 12))
 
-    def test_copies_of_an_image_are_decoded_once_and_cut_apart(self, paths):
+    def test_copies_of_an_image_get_different_windows(self, paths):
         loader = loader_of(streamed(paths), self.CROP)
         first, second = next(loader.passes({"batch": View(copies=2)}, "train/1/0"))["batch"].views
         assert first.shape == second.shape
         assert not torch.equal(first, second)
         assert torch.equal(first[:, 2, 0, 0], second[:, 2, 0, 0])
 
-    def test_images_are_resized_before(self, paths):
-        """The middle window of an image at half its size is what it would be if the image was kept at that size."""
+    def test_images_are_resized_before_windows_are_cut(self, paths):
+        """The middle window of a streamed image equals that of an image decoded once."""
         kept, _ = load_images(Files(paths), DataConfig(source="here", image_size=8), None, "here")
         view = View(augment=False, indices=torch.arange(10))
         seen = [
@@ -129,7 +129,7 @@ class TestWindows:
         ]
         assert (seen[0] - seen[1]).abs().max() <= 1
 
-    def test_the_camera_s_rotation_comes_first(self, tmp_path):
+    def test_the_cameras_rotation_comes_first(self, tmp_path):
         pixels = np.zeros((600, 400, 3), dtype=np.uint8)
         pixels[:300] = 200
         exif = Image.Exif()
@@ -144,7 +144,7 @@ class TestWindows:
 class TestWorkers:
     @pytest.mark.parametrize("crop", [None, 8])
     @pytest.mark.parametrize("augment", [True, False, "strong"])
-    def test_their_number_changes_nothing(self, paths, crop, augment):
+    def test_the_number_of_workers_changes_nothing(self, paths, crop, augment):
         alone, shared = (
             walk(loader_of(streamed(paths, workers), crop), copies=2, augment=augment) for workers in (0, 2)
         )
@@ -156,16 +156,16 @@ class TestWorkers:
         assert torch.equal(torch.get_rng_state(), before)
 
     @pytest.mark.parametrize("start", [1, 2, 3])
-    def test_starting_later_is_what_a_full_walk_gives_from_there(self, paths, start):
+    def test_starting_later_yields_the_rest_of_a_full_walk(self, paths, start):
         loader = loader_of(streamed(paths, 2), 8)
         assert_equal(walk(loader)[2 * start :], walk(loader, start))
 
-    def test_padding_rows_pass(self, paths):
+    def test_padding_rows_are_allowed(self, paths):
         loader = loader_of(streamed(paths), 8)
         assert loader.batch(torch.tensor([3, -1]), View()).weight.tolist() == [1, 0]
 
     @pytest.mark.parametrize("workers", [0, 2])
-    def test_a_file_that_cannot_be_read_any_more_is_named(self, paths, workers):
+    def test_a_file_that_becomes_unreadable_is_named(self, paths, workers):
         x = streamed(paths, workers)
         paths[6].write_bytes(b"gone")
         with pytest.raises(DataError) as caught:
@@ -173,13 +173,13 @@ class TestWorkers:
         assert str(caught.value) == f"{paths[6]}: not readable as an image (of no known format)"
         assert not children()
 
-    def test_a_worker_that_dies_is_no_riddle(self, paths, monkeypatch):
+    def test_a_worker_that_dies_is_reported(self, paths, monkeypatch):
         x = streamed(paths, 1)
-        monkeypatch.setattr(StreamedImages, "looks", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(StreamedImages, "decode", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
         with pytest.raises(DataError, match=r"a process that decodes images has died .*data\.workers"):
             walk(loader_of(x, 8))
 
-    def test_none_is_left_when_a_walk_is_given_up(self, paths):
+    def test_no_worker_is_left_after_an_abandoned_walk(self, paths):
         batches = loader_of(streamed(paths, 2), 8).passes({"batch": View()}, "p")
         next(batches)
         assert len(children()) == 2
@@ -188,23 +188,23 @@ class TestWorkers:
 
 
 def children(session: int | None = None) -> list[str]:
-    """Processes that this one has started, or those of a session, as the system names them."""
+    """Return the names of the children of this process, or of the processes of a session."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, rest = path.read_text().rpartition(")")
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             continue
         state, parent, _, its_session, *_ = rest.split()
-        belongs = int(parent) == os.getpid() if session is None else int(its_session) == session
-        if belongs and state != "Z":
+        is_ours = int(parent) == os.getpid() if session is None else int(its_session) == session
+        if is_ours and state != "Z":
             found.append(name)
     return found
 
 
 @pytest.fixture
 def photos(tmp_path, paint):
-    """40 images in two classes that differ in colour."""
+    """Write 40 images of two classes that differ in colour."""
     rng = np.random.default_rng(0)
     for number in range(40):
         pixels = rng.integers(0, 200, (24, 20 + number % 3, 3), dtype=np.uint8)
@@ -249,22 +249,22 @@ class TestTraining:
         deadline = time.monotonic() + 60
         while not (tmp_path / "run/metrics.jsonl").exists() and time.monotonic() < deadline:
             time.sleep(0.1)
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+        os.killpg(process.pid, signal.SIGINT)  # to the whole group, as a terminal does
         process.communicate(timeout=60)
         assert (tmp_path / "run/state.pt").exists()
         assert not children(process.pid)
 
 
 @pytest.mark.training
-def test_new_images_are_looked_at_as_tests_are(photos, tmp_path):
-    """Predicting cuts the same window out of the same size, from memory and from streams."""
+def test_prediction_cuts_the_same_windows_as_evaluation(photos, tmp_path):
+    """Predicting cuts the same window at the same size, from memory and from streams."""
     run = fit(settings(photos, decode="stream", workers=0, test_fraction=None, test=str(photos)), tmp_path / "run")
     model = load(run)
     rows = predictions(model, str(photos))
-    share = np.mean(
+    accuracy = np.mean(
         [predicted == name.split("/")[0] for name, predicted in zip(rows["id"], rows["predicted"], strict=True)]
     )
-    assert share == pytest.approx(run.metrics()[-1]["tests"]["test"]["top1"])
+    assert accuracy == pytest.approx(run.metrics()[-1]["tests"]["test"]["top1"])
     model.config = make_config(model.config, {"data.decode": "once"})
     kept = predictions(model, str(photos))
     np.testing.assert_allclose(kept["0"], rows["0"], atol=0.02)

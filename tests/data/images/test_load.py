@@ -1,4 +1,4 @@
-"""Images: decoded alike wherever they come from, once, and every one that cannot be is named."""
+"""Loading images: decoded alike from any source, cached, and unreadable ones are named."""
 
 import errno
 import logging
@@ -9,9 +9,9 @@ import torch
 from PIL import Image
 
 from surelabel.config import DataConfig
+from surelabel.data.images import decode
 from surelabel.data.images import load as images
-from surelabel.data.images import threads
-from surelabel.data.images.load import Blobs, Files, fitted, load_images
+from surelabel.data.images.load import Blobs, Files, fit_to_shape, load_images
 from surelabel.data.images.stream import StreamedImages
 from surelabel.data.inputs import Mapped, digest_of
 from surelabel.errors import DataError
@@ -25,7 +25,7 @@ def read(*paths, shape=None, **options):
     return load(paths, shape, **options)[0]
 
 
-def test_equal_sizes_are_kept_and_order_is_that_of_the_paths(tmp_path, paint):
+def test_equal_sizes_and_the_order_of_paths_are_kept(tmp_path, paint):
     paths = [paint(tmp_path / f"{value}.png", value, size=(7, 5)) for value in range(100)]
     x = read(*paths)
     assert x.shape == (100, 3, 5, 7)
@@ -53,18 +53,18 @@ def test_16_bit_images_keep_their_contrast(tmp_path, paint):
     assert read(path).unique().tolist() == [0x80]
 
 
-def test_the_camera_s_rotation_is_applied(tmp_path):
+def test_the_cameras_rotation_is_applied(tmp_path):
     pixels = np.zeros((4, 6, 3), dtype=np.uint8)
     pixels[0] = 200
     exif = Image.Exif()
-    exif[0x0112] = 6  # the camera lay on its side: the first row of the file is the right edge
+    exif[0x0112] = 6  # the camera was held sideways: the first row of the file is the right edge
     Image.fromarray(pixels).save(tmp_path / "a.png", exif=exif)
     x = read(tmp_path / "a.png")
     assert x.shape == (1, 3, 6, 4)
     assert x[0, 0, 0].tolist() == [0, 0, 0, 200]
 
 
-def test_different_sizes_are_brought_to_the_smallest_side_and_this_is_said(tmp_path, paint, caplog):
+def test_different_sizes_are_resized_to_the_smallest_side_with_a_warning(tmp_path, paint, caplog):
     paths = [paint(tmp_path / "a.png", 5, size=(12, 20)), paint(tmp_path / "b.png", 6, size=(9, 30))]
     with caplog.at_level(logging.INFO, "surelabel"):
         x = read(*paths)
@@ -88,7 +88,7 @@ def test_image_size_resizes_and_crops_about_the_centre(tmp_path, paint):
     assert x[0, :, :, 1:3].min() > 180
 
 
-def test_a_shape_wins_over_what_the_files_have(tmp_path, paint):
+def test_a_shape_overrides_that_of_the_files(tmp_path, paint):
     assert read(paint(tmp_path / "a.png", (50, 50, 50)), shape=(1, 5, 6)).shape == (1, 1, 5, 6)
 
 
@@ -107,7 +107,7 @@ def test_a_truncated_file_is_named(tmp_path, paint):
         read(path)
 
 
-def test_pillow_s_limit_against_decompression_bombs_holds(tmp_path, paint, monkeypatch):
+def test_pillows_limit_against_decompression_bombs_applies(tmp_path, paint, monkeypatch):
     path = paint(tmp_path / "a.png", size=(40, 40))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(DataError, match=r"a\.png: more than 200 pixels"):
@@ -120,7 +120,7 @@ def test_float_pixels_are_refused_by_name(tmp_path, paint):
         read(path)
 
 
-def test_large_photographs_are_decoded_small(tmp_path):
+def test_large_photographs_are_decoded_at_reduced_size(tmp_path):
     rng = np.random.default_rng(0)
     coarse = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
     coarse.resize((640, 480), Image.Resampling.BICUBIC).save(tmp_path / "a.jpg", quality=95)
@@ -133,8 +133,8 @@ def test_large_photographs_are_decoded_small(tmp_path):
 
 
 @pytest.mark.parametrize("odd", [{"size": (12, 8)}, {"mode": "RGB"}])
-def test_one_image_that_is_not_like_those_looked_at_first_counts_as_much(tmp_path, paint, odd):
-    """With 100 images, some are not looked at before decoding begins."""
+def test_an_image_that_differs_from_the_sample_still_counts(tmp_path, paint, odd):
+    """Of 100 images, some are not in the sample."""
     options = {"size": (8, 8), "mode": "L"}
     for place in (3, 50):
         paths = [
@@ -154,7 +154,7 @@ def test_images_where_features_are_expected_are_refused(tmp_path, paint):
 class TestUnreadable:
     @pytest.fixture
     def paths(self, tmp_path, paint):
-        """Ten images; the second is no image, the fifth is cut short, and of the eighth there is nothing."""
+        """Write ten images; the second is damaged, the fifth truncated and the eighth missing."""
         paths = [paint(tmp_path / f"{value}.png", self.noise(value)) for value in range(10)]
         paths[1].write_bytes(b"no image")
         paths[4].write_bytes(paths[4].read_bytes()[:1000])
@@ -168,7 +168,7 @@ class TestUnreadable:
         return pixels
 
     @pytest.mark.parametrize("options", [{}, {"cache": False}, {"image_size": 16}, {"decode": "stream"}])
-    def test_all_of_them_are_found_and_listed_in_one_line(self, paths, options):
+    def test_all_are_listed_in_one_line(self, paths, options):
         for _ in range(2):  # the second time from the cache
             with pytest.raises(DataError) as caught:
                 load(paths, **options)
@@ -183,7 +183,7 @@ class TestUnreadable:
             load(paths)
 
     @pytest.mark.parametrize("options", [{}, {"cache": False}, {"decode": "stream"}])
-    def test_or_skipped_and_listed(self, paths, options, caplog):
+    def test_unreadable_images_are_skipped_and_listed(self, paths, options, caplog):
         for _ in range(2):
             caplog.clear()
             x, kept = load(paths, unreadable="skip", **options)
@@ -193,11 +193,11 @@ class TestUnreadable:
             assert line.startswith("here: 3 of 10 images cannot be read: ")
             assert line.endswith(f"{paths[4]}; {paths[7]}; going on without them")
 
-    def test_nothing_left_is_an_error(self, tmp_path):
+    def test_it_is_an_error_if_no_image_is_readable(self, tmp_path):
         with pytest.raises(DataError, match=r"2 of 2 images cannot be read: .*b\.png$"):
             load([tmp_path / "a.png", tmp_path / "b.png"], unreadable="skip")
 
-    def test_a_fault_of_the_machine_is_not_remembered_as_one_of_the_image(self, tmp_path, paint, monkeypatch):
+    def test_an_error_of_the_machine_is_not_cached_as_an_unreadable_image(self, tmp_path, paint, monkeypatch):
         path = paint(tmp_path / "a.png")
 
         def fail(*arguments):
@@ -209,13 +209,13 @@ class TestUnreadable:
                 load([path], unreadable="skip")
         assert len(load([path])[0]) == 1
 
-    def test_nothing_at_all_is_an_error(self):
+    def test_no_images_are_an_error(self):
         with pytest.raises(DataError, match="here: no images to train on"):
             load([])
 
 
 class Counting(Files):
-    """Counts the files that are opened."""
+    """Files that count how often they are opened."""
 
     num_opened = 0
 
@@ -225,7 +225,7 @@ class Counting(Files):
 
 
 class TestCache:
-    @pytest.fixture
+    @pytest.fixture(autouse=True)
     def folder(self, tmp_path, monkeypatch):
         monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
         return tmp_path / "cache"
@@ -234,40 +234,40 @@ class TestCache:
     def paths(self, tmp_path, paint):
         return [paint(tmp_path / f"{value}.png", value, size=(9 + value, 8)) for value in range(5)]
 
-    def opened(self, paths, shape=None, **options):
+    def load_and_count(self, paths, shape=None, **options):
         files = Counting(paths)
         x, _ = load_images(files, DataConfig(source="here", **options), shape, "here")
         return x, files.num_opened
 
-    def test_the_second_start_opens_nothing_and_says_the_same(self, folder, paths, caplog):
-        first, _ = self.opened(paths)
-        told = caplog.messages
+    def test_the_second_start_opens_no_file_and_repeats_the_warning(self, paths, caplog):
+        first, _ = self.load_and_count(paths)
+        warnings = caplog.messages
         caplog.clear()
-        second, num_opened = self.opened(paths)
+        second, num_opened = self.load_and_count(paths)
         assert num_opened == 0
         assert torch.equal(first, second)
-        assert caplog.messages == told
-        assert "images differ in size (sides from 8 to 13)" in told[0]
+        assert caplog.messages == warnings
+        assert "images differ in size (sides from 8 to 13)" in warnings[0]
 
-    def test_every_image_is_opened_once_where_a_few_tell_the_size(self, folder, tmp_path, paint):
+    def test_every_image_is_opened_once_if_a_sample_shows_the_size(self, tmp_path, paint):
         paths = [paint(tmp_path / f"{value}.png", value) for value in range(100)]
-        assert self.opened(paths)[1] <= 2 * 16 + 100
+        assert self.load_and_count(paths)[1] <= 2 * 16 + 100
 
     @pytest.mark.parametrize("change", ["content", "shape", "image_size", "order"])
-    def test_what_changes_is_decoded_again(self, folder, paths, paint, change):
-        self.opened(paths)
+    def test_changed_images_are_decoded_again(self, paths, paint, change):
+        self.load_and_count(paths)
         if change == "content":
             paint(paths[2], 200, size=(11, 8))
-            assert self.opened(paths)[0][2, 0, 0, 0] == 200
+            assert self.load_and_count(paths)[0][2, 0, 0, 0] == 200
         elif change == "order":
-            assert self.opened(paths[::-1])[0][:, 0, 0, 0].tolist() == [4, 3, 2, 1, 0]
+            assert self.load_and_count(paths[::-1])[0][:, 0, 0, 0].tolist() == [4, 3, 2, 1, 0]
         else:
             options = {"shape": (1, 6, 7)} if change == "shape" else {"image_size": 6}
-            assert self.opened(paths, **options)[0].shape[2] == 6
+            assert self.load_and_count(paths, **options)[0].shape[2] == 6
 
-    def test_it_can_be_switched_off(self, folder, paths):
-        first, _ = self.opened(paths, cache=False)
-        second, num_opened = self.opened(paths, cache=False)
+    def test_the_cache_can_be_switched_off(self, folder, paths):
+        first, _ = self.load_and_count(paths, cache=False)
+        second, num_opened = self.load_and_count(paths, cache=False)
         assert torch.equal(first, second)
         assert num_opened
         assert not folder.exists()
@@ -282,7 +282,7 @@ class TestCache:
         assert torch.equal(first, second)
         assert sum(path.stat().st_size for path in folder.iterdir()) == size
 
-    def test_what_is_too_large_for_memory_stays_on_disk(self, folder, paths, monkeypatch):
+    def test_images_too_large_for_memory_stay_on_disk(self, folder, paths, monkeypatch):
         whole = read(*paths)
         monkeypatch.setattr(images, "IN_MEMORY", 100)
         x = read(*paths, decode="once")
@@ -293,47 +293,47 @@ class TestCache:
             path.unlink()
         assert digest_of(read(*paths, decode="once")) == digest
 
-    def test_what_is_too_large_for_memory_is_streamed(self, folder, paths, monkeypatch):
+    def test_images_too_large_for_memory_are_streamed(self, paths, monkeypatch):
         monkeypatch.setattr(images, "IN_MEMORY", 900)
-        assert isinstance(self.opened(paths)[0], StreamedImages)
-        x, _ = self.opened(paths, image_size=12)
+        assert isinstance(self.load_and_count(paths)[0], StreamedImages)
+        x, _ = self.load_and_count(paths, image_size=12)
         assert isinstance(x, StreamedImages)
         assert x.shape == (5, 3, 12, 12)
-        assert isinstance(self.opened(paths, image_size=4)[0], torch.Tensor)
+        assert isinstance(self.load_and_count(paths, image_size=4)[0], torch.Tensor)
 
-    def test_the_second_start_of_a_stream_opens_nothing_but_a_few(self, folder, tmp_path, paint):
+    def test_the_second_start_of_a_stream_opens_no_file(self, tmp_path, paint):
         paths = [paint(tmp_path / f"{value}.png", value, size=(9, 8)) for value in range(100)]
-        first, _ = self.opened(paths, decode="stream")
-        second, num_opened = self.opened(paths, decode="stream")
+        first, _ = self.load_and_count(paths, decode="stream")
+        second, num_opened = self.load_and_count(paths, decode="stream")
         assert num_opened == 0
         assert first.shape == second.shape == (100, 3, 8, 9)
 
 
-def test_long_work_says_how_far_it_is(tmp_path, paint, monkeypatch, caplog):
+def test_long_tasks_log_their_progress(tmp_path, paint, monkeypatch, caplog):
     paths = [paint(tmp_path / f"{value}.png", value) for value in range(130)]
-    monkeypatch.setattr(threads, "SPEAK_AFTER", 0.0)
+    monkeypatch.setattr(decode, "PROGRESS_INTERVAL", 0.0)
     with caplog.at_level(logging.INFO, "surelabel"):
         read(*paths, cache=False)
     assert caplog.messages == ["decoding 130 images: 49 %", "decoding 130 images: 98 %", "decoding 130 images: 100 %"]
 
 
-class TestFitted:
+class TestFitToShape:
     def test_arrays_are_resized_like_files(self, tmp_path, paint):
         pixels = np.random.default_rng(0).integers(0, 255, (12, 9, 3), dtype=np.uint8)
         x = torch.from_numpy(pixels).permute(2, 0, 1)[None]
-        assert torch.equal(fitted(x, (3, 6, 6), "here"), read(paint(tmp_path / "a.png", pixels), image_size=6))
+        assert torch.equal(fit_to_shape(x, (3, 6, 6), "here"), read(paint(tmp_path / "a.png", pixels), image_size=6))
 
-    def test_channels_change(self):
+    def test_channels_are_converted(self):
         x = torch.full((2, 1, 4, 4), 7, dtype=torch.uint8)
-        assert torch.equal(fitted(x, (3, 4, 4), "here"), x.expand(2, 3, 4, 4))
-        assert torch.equal(fitted(x.expand(2, 3, 4, 4), (1, 4, 4), "here"), x)
+        assert torch.equal(fit_to_shape(x, (3, 4, 4), "here"), x.expand(2, 3, 4, 4))
+        assert torch.equal(fit_to_shape(x.expand(2, 3, 4, 4), (1, 4, 4), "here"), x)
 
     def test_features_of_another_width_are_refused(self):
         with pytest.raises(DataError, match="here: holds 5 features per row; expected 6 features per row"):
-            fitted(torch.zeros(2, 5), (6,), "here")
+            fit_to_shape(torch.zeros(2, 5), (6,), "here")
 
     def test_features_are_not_images(self):
         with pytest.raises(
             DataError, match=r"holds 5 features per row; expected images of 4 x 4 pixels with 1 channel"
         ):
-            fitted(torch.zeros(2, 5), (1, 4, 4), "here")
+            fit_to_shape(torch.zeros(2, 5), (1, 4, 4), "here")
