@@ -8,8 +8,8 @@ import pytest
 
 from surelabel.errors import RunError
 from surelabel.reporting import write_report
-from surelabel.reporting.chapter import Chapter
-from surelabel.reporting.gallery import gallery
+from surelabel.reporting.reported_run import ReportedRun
+from surelabel.reporting.samples import gallery
 from surelabel.verdicts import audit
 
 ADDRESSES = ("src", "srcset", "href", "action", "poster", "data", "background", "formaction")
@@ -144,7 +144,7 @@ def test_the_summary_says_what_the_audit_says(report):
 )
 def test_what_does_not_fit_is_counted_in_words(trained, most, hidden):
     run = trained["images"]
-    text = gallery(Chapter(run, None, audit(run), 1, "run"), most)
+    text = gallery(ReportedRun(run, None, audit(run), 1, "run"), most)
     assert ("not shown" in text) == bool(hidden)
     assert (hidden or "") in text
     assert re.search(r"\d suspects, the first is shown", text)
@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_counted_in_words(trained, most, hidden):
 
 def test_several_of_more_suspects_are_shown(trained):
     run = trained["images"]
-    assert re.search(r"\d suspects, the first 2 are shown", gallery(Chapter(run, None, audit(run), 1, "run"), 6))
+    assert re.search(r"\d suspects, the first 2 are shown", gallery(ReportedRun(run, None, audit(run), 1, "run"), 6))
 
 
 def test_a_report_of_nothing_is_refused(tmp_path):

@@ -30,7 +30,7 @@ def report(
     from surelabel.data.input_files import refuse_losing
     from surelabel.reporting.report import write_report
     from surelabel.reporting.scores import read_scores
-    from surelabel.reporting.words import distinct
+    from surelabel.reporting.text import distinct
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 

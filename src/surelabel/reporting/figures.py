@@ -10,18 +10,18 @@ from surelabel.plotting.density import density_drawing
 from surelabel.plotting.drawing import HEIGHT, WIDTH, Drawing, darkened
 from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
 from surelabel.plotting.pairs import confidence_drawing, confusion_drawing, counts, means, shares_drawing
-from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element
+from surelabel.reporting.reported_run import ReportedRun
 from surelabel.reporting.thumbnails import data_uri
 
 
-def training_drawings(chapter: Chapter) -> list[Drawing]:
+def training_drawings(chapter: ReportedRun) -> list[Drawing]:
     """Curves over epochs."""
     found = [accuracy_drawing(chapter.metrics), loss_drawing(chapter.metrics), _memorisation(chapter)]
     return [drawing for drawing in found if drawing is not None]
 
 
-def _memorisation(chapter: Chapter) -> Drawing | None:
+def _memorisation(chapter: ReportedRun) -> Drawing | None:
     if not any("false_labels" in row for row in chapter.metrics):
         return None
     figure = memorisation_figure({"": chapter.metrics})
@@ -29,7 +29,7 @@ def _memorisation(chapter: Chapter) -> Drawing | None:
     return Drawing("memorisation", "Memorisation", memorisation_text(chapter.metrics), figure)
 
 
-def label_drawings(chapter: Chapter) -> list[Drawing]:
+def label_drawings(chapter: ReportedRun) -> list[Drawing]:
     """Confidence and confusion."""
     size, names = len(chapter.class_names), chapter.class_names
     given, suggested = chapter.codes("given"), chapter.codes("suggested")
@@ -44,7 +44,7 @@ def label_drawings(chapter: Chapter) -> list[Drawing]:
     return [*drawings, _transitions(chapter)]
 
 
-def _transitions(chapter: Chapter) -> Drawing:
+def _transitions(chapter: ReportedRun) -> Drawing:
     """Which labels each class is probably given."""
     title, names = "Estimated labels of each true class", chapter.class_names
     return shares_drawing(
@@ -52,7 +52,7 @@ def _transitions(chapter: Chapter) -> Drawing:
     )
 
 
-def _density(chapter: Chapter) -> Drawing:
+def _density(chapter: ReportedRun) -> Drawing:
     what, values = chapter.confidence
     groups = {"kept": ~chapter.flagged, "looks wrong": chapter.flagged}
     if chapter.is_wrong is not None:
@@ -60,7 +60,7 @@ def _density(chapter: Chapter) -> Drawing:
     return density_drawing(values, groups, what)
 
 
-def _confidence(chapter: Chapter, given: np.ndarray, suggested: np.ndarray) -> Drawing:
+def _confidence(chapter: ReportedRun, given: np.ndarray, suggested: np.ndarray) -> Drawing:
     """As in the paper: rows are true labels; where these are not known, suggested ones stand in."""
     what, values = chapter.confidence
     word, rows = ("Suggested", suggested) if chapter.is_wrong is None else ("True", chapter.codes("clean"))
@@ -70,7 +70,7 @@ def _confidence(chapter: Chapter, given: np.ndarray, suggested: np.ndarray) -> D
     return confidence_drawing(title, (f"{word} label", "Given label"), table, number, chapter.class_names)
 
 
-def compared_drawings(chapters: Sequence[Chapter]) -> list[Drawing]:
+def compared_drawings(chapters: Sequence[ReportedRun]) -> list[Drawing]:
     """One figure per quantity, a line per run."""
     runs = {chapter.name: chapter.metrics for chapter in chapters}
     found = [

@@ -10,10 +10,11 @@ from surelabel.data.corpus import Corpus
 from surelabel.errors import RunError
 from surelabel.files import replace_text
 from surelabel.reporting import figures as drawn
-from surelabel.reporting import tables, words
-from surelabel.reporting.chapter import Chapter
-from surelabel.reporting.gallery import MOST_SAMPLES, gallery
+from surelabel.reporting import tables
+from surelabel.reporting import text as words
 from surelabel.reporting.markup import Html, element, joined
+from surelabel.reporting.reported_run import ReportedRun
+from surelabel.reporting.samples import MOST_SAMPLES, gallery
 from surelabel.reporting.scores import Comparison, compared
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
@@ -38,7 +39,7 @@ def write_report(
         raise RunError("a report needs at least one run")
     names = words.distinct([run.path.resolve().name for run in runs], [run.path for run in runs])
     parts = zip(runs, corpora, audits, names, strict=True)
-    chapters = [Chapter(run, corpus, audit, at, name) for at, (run, corpus, audit, name) in enumerate(parts, 1)]
+    chapters = [ReportedRun(run, corpus, audit, at, name) for at, (run, corpus, audit, name) in enumerate(parts, 1)]
     # First, because scores that fit no row are an error.
     others = [
         {name: compared(chapter, values, name) for name, values in (scores or {}).items()} for chapter in chapters
@@ -49,7 +50,7 @@ def write_report(
     return out
 
 
-def _page(chapters: Sequence[Chapter], folder: Path | None, others: Sequence[Mapping[str, Comparison]]) -> str:
+def _page(chapters: Sequence[ReportedRun], folder: Path | None, others: Sequence[Mapping[str, Comparison]]) -> str:
     title = f"Label report: {', '.join(chapter.name for chapter in chapters)}"
     content = [element("h1", "Label report")]
     if len(chapters) > 1:
@@ -72,7 +73,7 @@ def _page(chapters: Sequence[Chapter], folder: Path | None, others: Sequence[Map
 
 
 def _asset(name: str) -> Html:
-    return Html((files("surelabel.reporting") / name).read_text(encoding="utf-8"))
+    return Html((files("surelabel.reporting") / "page" / name).read_text(encoding="utf-8"))
 
 
 def _policy(style: str, script: str) -> str:
@@ -87,7 +88,7 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
 
 
-def _compared(chapters: Sequence[Chapter], folder: Path | None) -> Html:
+def _compared(chapters: Sequence[ReportedRun], folder: Path | None) -> Html:
     links = [element("li", element("a", chapter.name, href=f"#{chapter.anchor}")) for chapter in chapters]
     return element(
         "section",
@@ -98,7 +99,7 @@ def _compared(chapters: Sequence[Chapter], folder: Path | None) -> Html:
     )
 
 
-def _chapter(chapter: Chapter, num_runs: int, folder: Path | None, others: Mapping[str, Comparison]) -> Html:
+def _chapter(chapter: ReportedRun, num_runs: int, folder: Path | None, others: Mapping[str, Comparison]) -> Html:
     prefix = "" if num_runs == 1 else f"{chapter.anchor}-"
     parts = {
         "Training": drawn.shown(drawn.training_drawings(chapter), folder, prefix),
@@ -124,12 +125,12 @@ def _chapter(chapter: Chapter, num_runs: int, folder: Path | None, others: Mappi
     )
 
 
-def _note(chapter: Chapter) -> Html | None:
+def _note(chapter: ReportedRun) -> Html | None:
     note = words.confidence_note(chapter)
     return None if note is None else element("p", note, class_="note")
 
 
-def _summary(chapter: Chapter) -> Html:
+def _summary(chapter: ReportedRun) -> Html:
     """Warnings first, then what was found, then what to do."""
     warned = [element("li", text) for text in words.warnings(chapter)]
     found = [element("li", text) for text in words.summary(chapter)]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.errors import DataError
-from surelabel.reporting.chapter import Chapter
+from surelabel.reporting.reported_run import ReportedRun
 
 ID_COLUMNS = ("id", "sample_id", "image_id", "index", "")
 """Names under which ids are looked for, in this order; pandas leaves the name of its index blank."""
@@ -80,7 +80,7 @@ class Comparison:
     """Ours and theirs, where clean labels are known."""
 
 
-def compared(chapter: Chapter, scores: Mapping[str, float], name: str) -> Comparison:
+def compared(chapter: ReportedRun, scores: Mapping[str, float], name: str) -> Comparison:
     """On the rows that the scores name."""
     theirs = _aligned(chapter, scores)
     known = np.isfinite(theirs)
@@ -96,7 +96,7 @@ def compared(chapter: Chapter, scores: Mapping[str, float], name: str) -> Compar
     return Comparison(len(ours), _rank_correlation(ours, theirs), overlaps, _aurocs(ours, theirs, wrong))
 
 
-def _aligned(chapter: Chapter, scores: Mapping[str, float]) -> np.ndarray:
+def _aligned(chapter: ReportedRun, scores: Mapping[str, float]) -> np.ndarray:
     """(N,) in the order of the audit, NaN where there is no score; row numbers count from 0 in the order of the data."""
     ids = [str(id) for id in chapter.columns["id"]]
     if not any(id in scores for id in ids):

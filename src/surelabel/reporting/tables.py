@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from surelabel.plotting.curves import accuracy_on_test, memorised
-from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element
+from surelabel.reporting.reported_run import ReportedRun
 from surelabel.reporting.scores import Comparison
-from surelabel.reporting.words import percent, rate_text
+from surelabel.reporting.text import percent, rate_text
 
 NUM_SUSPECTS = 100
 """Rows of the table of suspects; the whole table is what `surelabel audit` writes."""
@@ -54,7 +54,7 @@ def shown(value: Any) -> str:
     return f"{int(value):,}"
 
 
-def suspects(chapter: Chapter) -> Html:
+def suspects(chapter: ReportedRun) -> Html:
     """The first suspects, whatever their number of labels that look wrong."""
     columns = {
         "rank": "Rank",
@@ -82,7 +82,7 @@ def _coloured(name: str, value: Any) -> Any:
     return element("span", value, class_="id") if name == "id" else value
 
 
-def classes(chapter: Chapter) -> Html:
+def classes(chapter: ReportedRun) -> Html:
     """Counts of each class."""
     size = len(chapter.class_names)
     given, suggested = chapter.codes("given"), chapter.codes("suggested")
@@ -100,7 +100,7 @@ def classes(chapter: Chapter) -> Html:
     return table("Labels by class", header, rows, sortable=True)
 
 
-def budgets(chapter: Chapter) -> Html:
+def budgets(chapter: ReportedRun) -> Html:
     """What looking at the first so many suspects brings."""
     header = ["Look at the first", "About so many are wrong", "At least", "At most", "Share of all wrong labels"]
     rows = [
@@ -110,7 +110,7 @@ def budgets(chapter: Chapter) -> Html:
     return table("What a review would find", header, rows)
 
 
-def final_figures(chapter: Chapter) -> dict[str, Any]:
+def final_figures(chapter: ReportedRun) -> dict[str, Any]:
     """What several runs are compared by; a measure that a run does not have is left out."""
     last, measured = chapter.metrics[-1] if chapter.metrics else {}, chapter.audit.measures()
     test, kept = accuracy_on_test(chapter.metrics)[1], memorised(chapter.metrics)[1]
@@ -134,7 +134,7 @@ def final_figures(chapter: Chapter) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def comparison(chapters: Sequence[Chapter]) -> Html:
+def comparison(chapters: Sequence[ReportedRun]) -> Html:
     """The final figures of several runs, a column each."""
     figures = [final_figures(chapter) for chapter in chapters]
     names = dict.fromkeys(name for one in figures for name in one)
@@ -159,7 +159,7 @@ def other_scores(found: Mapping[str, Comparison]) -> Html:
     return table("Other scores beside ours", [*header, *aurocs], rows)
 
 
-def settings(chapter: Chapter) -> Html:
+def settings(chapter: ReportedRun) -> Html:
     """Every setting, what the data were, and on which machine; folded up."""
     data = {name: value for name, value in chapter.run.data().items() if name != "class_names"}
     parts = {

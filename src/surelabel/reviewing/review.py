@@ -9,9 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from surelabel.data.corpus import Examples
 from surelabel.errors import DataError, RunError
+from surelabel.reviewing.inputs import Values
 from surelabel.reviewing.pictures import png
 from surelabel.reviewing.suspects import Filter, Suspects
-from surelabel.reviewing.values import Values
 from surelabel.runs.decisions import Conflict, Journal, Wish
 from surelabel.runs.run_dir import RunDir
 

@@ -16,9 +16,9 @@ from surelabel.data.corpus import Corpus
 from surelabel.errors import ConfigError, RunError, SurelabelError
 from surelabel.reviewing.assets import Assets
 from surelabel.reviewing.guard import HOST, Access, Guard
+from surelabel.reviewing.inputs import Values
 from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects
-from surelabel.reviewing.values import Values
 from surelabel.runs.decisions import FILE_NAME, Journal
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.plotting.curves import accuracy_on_test, names_of_tests
-from surelabel.reporting.chapter import Chapter
+from surelabel.reporting.reported_run import ReportedRun
 from surelabel.verdicts import Rate
 
 
@@ -34,7 +34,7 @@ def rate_text(rate: Rate) -> str:
     return f"{percent(rate.rate)} ({100 * low:.1f}\u00a0to\u00a0{100 * high:.1f})"
 
 
-def warnings(chapter: Chapter) -> Iterator[str]:
+def warnings(chapter: ReportedRun) -> Iterator[str]:
     """What a reader should know before anything else."""
     yield from chapter.audit.warnings
     yield from chapter.config.notices()
@@ -42,7 +42,7 @@ def warnings(chapter: Chapter) -> Iterator[str]:
         yield "The data of this run could not be read again, so no samples are shown, only their ids."
 
 
-def summary(chapter: Chapter) -> Iterator[str]:
+def summary(chapter: ReportedRun) -> Iterator[str]:
     """What was found."""
     look = f"{chapter.num_flagged:,} of {amount(len(chapter.audit), 'label')} look wrong"
     yield f"{look}: their P(wrong) is {chapter.audit.min_probability:g} or more."
@@ -50,7 +50,7 @@ def summary(chapter: Chapter) -> Iterator[str]:
     yield from accuracy_sentences(chapter)
 
 
-def accuracy_sentences(chapter: Chapter) -> Iterator[str]:
+def accuracy_sentences(chapter: ReportedRun) -> Iterator[str]:
     """Accuracy of the last epoch; never of the best one, which nobody could have stopped at."""
     tests = names_of_tests(chapter.metrics)
     for name in tests:
@@ -61,7 +61,7 @@ def accuracy_sentences(chapter: Chapter) -> Iterator[str]:
         yield "There is no test set, so how well the network predicts new data is not known."
 
 
-def confidence_note(chapter: Chapter) -> str | None:
+def confidence_note(chapter: ReportedRun) -> str | None:
     """Why the figures do not show tau, where the method has it."""
     tau = chapter.columns["tau"][np.isfinite(chapter.columns["tau"])]
     if not len(tau) or not chapter.is_tau_flat:
@@ -72,7 +72,7 @@ def confidence_note(chapter: Chapter) -> str | None:
     )
 
 
-def introduction(chapter: Chapter) -> str:
+def introduction(chapter: ReportedRun) -> str:
     """What the run was."""
     settings, last = chapter.config, chapter.metrics[-1] if chapter.metrics else {}
     noise = settings.noise
@@ -87,7 +87,7 @@ def introduction(chapter: Chapter) -> str:
     )
 
 
-def key_figures(chapter: Chapter) -> Iterator[tuple[str, str]]:
+def key_figures(chapter: ReportedRun) -> Iterator[tuple[str, str]]:
     """The few numbers that most readers came for."""
     yield "labels", f"{len(chapter.audit):,}"
     yield "look wrong", f"{chapter.num_flagged:,}"
@@ -99,7 +99,7 @@ def key_figures(chapter: Chapter) -> Iterator[tuple[str, str]]:
         yield "really wrong", f"{int(chapter.is_wrong.sum()):,}"
 
 
-def next_steps(chapter: Chapter) -> list[tuple[str, str]]:
+def next_steps(chapter: ReportedRun) -> list[tuple[str, str]]:
     """Commands, and what for."""
     run = shlex.quote(str(chapter.run.path))
     return [

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element, joined
+from surelabel.reporting.reported_run import ReportedRun
+from surelabel.reporting.text import amount
 from surelabel.reporting.thumbnails import Scale, bars, image
-from surelabel.reporting.words import amount
 
 MOST_SAMPLES = 240
 """Samples of the whole report; with them an HTML file stays far below 5 MB."""
@@ -18,7 +18,7 @@ NUM_VALUES = 4
 """Features of a row that are written out."""
 
 
-def gallery(chapter: Chapter, most: int = MOST_SAMPLES) -> Html:
+def gallery(chapter: ReportedRun, most: int = MOST_SAMPLES) -> Html:
     """A row of samples for each class that has suspects, the classes with most suspects first where not all fit."""
     chosen = _chosen(chapter, most)
     if not chosen:
@@ -32,7 +32,7 @@ def gallery(chapter: Chapter, most: int = MOST_SAMPLES) -> Html:
     return joined(*(element("p", text, class_="note") for text in (note, legend) if text), *parts)
 
 
-def _chosen(chapter: Chapter, most: int) -> dict[str, list[int]]:
+def _chosen(chapter: ReportedRun, most: int) -> dict[str, list[int]]:
     """Row numbers by given class, in the order of the classes."""
     rows: dict[str, list[int]] = {name: [] for name in chapter.class_names}
     for row in np.flatnonzero(chapter.flagged).tolist():
@@ -43,7 +43,7 @@ def _chosen(chapter: Chapter, most: int) -> dict[str, list[int]]:
     return {name: own[:each] for name, own in rows.items() if name in set(shown)}
 
 
-def _of_class(chapter: Chapter, name: str, rows: list[int], show: "_Show") -> Html:
+def _of_class(chapter: ReportedRun, name: str, rows: list[int], show: "_Show") -> Html:
     total = int((chapter.columns["given"][chapter.flagged] == name).sum())
     title = element("h4", "Given label ", element("span", name, class_="given"))
     part = "the first is shown" if len(rows) == 1 else f"the first {len(rows)} are shown"
@@ -52,7 +52,7 @@ def _of_class(chapter: Chapter, name: str, rows: list[int], show: "_Show") -> Ht
     return joined(title, element("p", note, class_="note"), element("ul", *cards, class_="gallery"))
 
 
-def _caption(chapter: Chapter, row: int) -> Html:
+def _caption(chapter: ReportedRun, row: int) -> Html:
     values = {name: column[row] for name, column in chapter.columns.items()}
     lines = [
         element("span", element("span", "given ", class_="word"), values["given"], class_="given"),
@@ -74,7 +74,7 @@ def _suggestion(given: str, suggested: str) -> Html:
 class _Show:
     """Draws the rows of a chapter; all inputs are read at once, because they may lie on disk."""
 
-    def __init__(self, chapter: Chapter, rows: list[int]) -> None:
+    def __init__(self, chapter: ReportedRun, rows: list[int]) -> None:
         self.chapter = chapter
         self.inputs = dict(self._read(rows))
         train = chapter.parts.get("train")

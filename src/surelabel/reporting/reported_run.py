@@ -16,7 +16,7 @@ LEAST_SPREAD = 0.05
 
 
 @dataclass(frozen=True)
-class Chapter:
+class ReportedRun:
     """One run."""
 
     run: RunDir
