@@ -30,7 +30,7 @@ def report(
     from surelabel.data.input_files import refuse_losing
     from surelabel.reporting.report import write_report
     from surelabel.reporting.scores import read_scores
-    from surelabel.reporting.text import distinct
+    from surelabel.reporting.text import distinct_names
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
@@ -38,7 +38,7 @@ def report(
     file, files = not_a_folder(out or runs[0] / "report.html", "FILE.html"), scores or []
     refuse_losing(out, opened, files)
     refuse_losing(figures, opened, files, "--figures")
-    names = distinct([path.stem for path in files], files)
+    names = distinct_names([path.stem for path in files], files)
     others = {name: read_scores(path) for name, path in zip(names, files, strict=True)}
     audits = [audit(run) for run in opened]
     corpora = [_reopened(run) for run in opened]

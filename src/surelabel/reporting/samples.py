@@ -1,117 +1,213 @@
-"""The most suspicious samples of each class: the given label in red, the suggestion in green."""
+"""The gallery: the most suspicious samples of each class, drawn as thumbnails or as bars."""
 
+import io
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
+from PIL import Image
+from torch import Tensor
 
-from surelabel.reporting.markup import Html, element, joined
+from surelabel.data.corpus import Examples
+from surelabel.data.images.pictures import picture
+from surelabel.reporting.figures import data_uri
 from surelabel.reporting.reported_run import ReportedRun
 from surelabel.reporting.text import amount
-from surelabel.reporting.thumbnails import Scale, bars, image
 
-MOST_SAMPLES = 240
-"""Samples of the whole report; with them an HTML file stays far below 5 MB."""
-OF_A_CLASS = (12, 6, 4, 3, 2)
-"""Samples of a class: as many as there is room for; 12 and 6 fill whole rows on a phone and on a desk."""
+MAX_SAMPLES = 240
+"""Samples in the whole report; this keeps the HTML file far below 5 MB."""
+SAMPLES_PER_CLASS = (12, 6, 4, 3, 2)
+"""The largest of these that fits is used; 12 and 6 fill whole rows on phones and on desktops."""
 NUM_VALUES = 4
-"""Features of a row that are written out."""
+"""Features of a row that are written out as numbers."""
+SMALL_SIDE = 64
+"""Images up to this many pixels are stored as they are and enlarged with sharp edges."""
+THUMBNAIL_SIDE = 120
+JPEG_QUALITY = 70
+MAX_BARS = 64
+"""Bars of a row; with more features, each bar is the mean of several neighbours."""
+BAR_HEIGHT = 40
+MAX_MEASURED_VALUES = 2_000_000
+"""Limits how many rows are read to find the usual range of each feature."""
 
 
-def gallery(chapter: ReportedRun, most: int = MOST_SAMPLES) -> Html:
-    """A row of samples for each class that has suspects, the classes with most suspects first where not all fit."""
-    chosen = _chosen(chapter, most)
+@dataclass(frozen=True)
+class Thumbnail:
+    """An image as a data URI."""
+
+    uri: str
+    is_small: bool
+    text: str
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A feature vector as bars, each given by its top, its height and whether it points up."""
+
+    bars: list[tuple[str, str, bool]]
+    height: int
+    text: str
+    values: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A suspicious sample; without `thumbnail` and `bars` if the data could not be read again."""
+
+    id: str
+    given: str
+    suggested: str
+    clean: str | None
+    p_wrong: float
+    thumbnail: Thumbnail | None
+    bars: Bars | None
+
+
+@dataclass(frozen=True)
+class ClassSamples:
+    """The first suspects that were given one class."""
+
+    name: str
+    note: str
+    samples: list[Sample]
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Suspects by given class, with notes on how to read them."""
+
+    notes: list[str]
+    classes: list[ClassSamples]
+
+
+def make_gallery(run: ReportedRun, max_samples: int = MAX_SAMPLES) -> Gallery:
+    """Draw the first suspects of each class; classes with few suspects are left out if not all fit."""
+    chosen = _choose_rows(run, max_samples)
     if not chosen:
-        return element("p", "No label looks wrong.")
-    hidden = len({str(name) for name in chapter.columns["given"][chapter.flagged]}) - len(chosen)
-    verb = "is" if hidden == 1 else "are"
-    note = f"{amount(hidden, 'class', 'classes')} with fewer suspects {verb} not shown." if hidden else None
-    show = _Show(chapter, [row for rows in chosen.values() for row in rows])
-    parts = [_of_class(chapter, name, rows, show) for name, rows in chosen.items()]
-    legend = show.explanation()
-    return joined(*(element("p", text, class_="note") for text in (note, legend) if text), *parts)
-
-
-def _chosen(chapter: ReportedRun, most: int) -> dict[str, list[int]]:
-    """Row numbers by given class, in the order of the classes."""
-    rows: dict[str, list[int]] = {name: [] for name in chapter.class_names}
-    for row in np.flatnonzero(chapter.flagged).tolist():
-        rows[str(chapter.columns["given"][row])].append(row)
-    rows = {name: own for name, own in rows.items() if own}
-    shown = sorted(rows, key=lambda name: -len(rows[name]))[:most]
-    each = next((size for size in OF_A_CLASS if size * len(shown) <= most), 1)
-    return {name: own[:each] for name, own in rows.items() if name in set(shown)}
-
-
-def _of_class(chapter: ReportedRun, name: str, rows: list[int], show: "_Show") -> Html:
-    total = int((chapter.columns["given"][chapter.flagged] == name).sum())
-    title = element("h4", "Given label ", element("span", name, class_="given"))
-    part = "the first is shown" if len(rows) == 1 else f"the first {len(rows)} are shown"
-    note = amount(total, "suspect") + (f", {part}" if total > len(rows) else "")
-    cards = [element("li", show.sample(row), _caption(chapter, row)) for row in rows]
-    return joined(title, element("p", note, class_="note"), element("ul", *cards, class_="gallery"))
-
-
-def _caption(chapter: ReportedRun, row: int) -> Html:
-    values = {name: column[row] for name, column in chapter.columns.items()}
-    lines = [
-        element("span", element("span", "given ", class_="word"), values["given"], class_="given"),
-        _suggestion(values["given"], values["suggested"]),
+        return Gallery([], [])
+    num_hidden = len({str(name) for name in run.columns["given"][run.is_suspicious]}) - len(chosen)
+    painter = _Painter(run, [row for rows in chosen.values() for row in rows])
+    notes = [_hidden_note(num_hidden), painter.legend()]
+    classes = [
+        ClassSamples(name, _class_note(run, name, len(rows)), [painter.sample(row) for row in rows])
+        for name, rows in chosen.items()
     ]
-    if "clean" in values:
-        lines.append(element("span", element("span", "true ", class_="word"), values["clean"], class_="true"))
-    lines.append(element("span", f"P(wrong) {chapter.audit.p_wrong[row]:.3f}", class_="word"))
-    lines.append(element("span", values["id"], class_="id", title=values["id"]))
-    return element("div", *lines, class_="caption")
+    return Gallery([note for note in notes if note], classes)
 
 
-def _suggestion(given: str, suggested: str) -> Html:
-    if given == suggested:
-        return element("span", "no better label found", class_="word")
-    return element("span", element("span", "suggested ", class_="word"), suggested, class_="suggested")
+def _choose_rows(run: ReportedRun, max_samples: int) -> dict[str, list[int]]:
+    """Return the rows to show for each given class, in the order of the classes."""
+    rows: dict[str, list[int]] = {name: [] for name in run.class_names}
+    for row in np.flatnonzero(run.is_suspicious).tolist():
+        rows[str(run.columns["given"][row])].append(row)
+    rows = {name: suspects for name, suspects in rows.items() if suspects}
+    shown = sorted(rows, key=lambda name: -len(rows[name]))[:max_samples]
+    per_class = next((size for size in SAMPLES_PER_CLASS if size * len(shown) <= max_samples), 1)
+    return {name: suspects[:per_class] for name, suspects in rows.items() if name in set(shown)}
 
 
-class _Show:
-    """Draws the rows of a chapter; all inputs are read at once, because they may lie on disk."""
+def _hidden_note(num_hidden: int) -> str | None:
+    verb = "is" if num_hidden == 1 else "are"
+    return f"{amount(num_hidden, 'class', 'classes')} with fewer suspects {verb} not shown." if num_hidden else None
 
-    def __init__(self, chapter: ReportedRun, rows: list[int]) -> None:
-        self.chapter = chapter
+
+def _class_note(run: ReportedRun, name: str, num_shown: int) -> str:
+    total = int((run.columns["given"][run.is_suspicious] == name).sum())
+    shown = "the first is shown" if num_shown == 1 else f"the first {num_shown} are shown"
+    return amount(total, "suspect") + (f", {shown}" if total > num_shown else "")
+
+
+class _Painter:
+    """Draws rows of a run; reads all inputs at once, because they may be on disk."""
+
+    def __init__(self, run: ReportedRun, rows: list[int]) -> None:
+        self.run = run
         self.inputs = dict(self._read(rows))
-        train = chapter.parts.get("train")
-        self.scale = None if train is None or train.is_image else Scale(train)
+        train = run.splits.get("train")
+        self.range = None if train is None or train.is_image else _FeatureRange(train)
 
-    def _read(self, rows: list[int]) -> Iterator[tuple[int, torch.Tensor]]:
-        for part, examples in self.chapter.parts.items():
-            place = {row: self.chapter.places.get((part, str(self.chapter.columns["id"][row]))) for row in rows}
-            own = {
-                row: at for row, at in place.items() if at is not None and self.chapter.columns["split"][row] == part
+    def _read(self, rows: list[int]) -> Iterator[tuple[int, Tensor]]:
+        ids, split_of = self.run.columns["id"], self.run.columns["split"]
+        for split, examples in self.run.splits.items():
+            positions = {
+                row: self.run.positions[split, str(ids[row])]
+                for row in rows
+                if split_of[row] == split and (split, str(ids[row])) in self.run.positions
             }
-            if own:
-                yield from zip(own, examples.x[torch.tensor(list(own.values()))], strict=True)
+            if positions:
+                yield from zip(positions, examples.x[torch.tensor(list(positions.values()))], strict=True)
 
-    def explanation(self) -> str | None:
-        """How to read what is drawn."""
+    def legend(self) -> str | None:
+        """Explain how to read the drawings; images need no explanation."""
         if not self.inputs:
             return "The data could not be read again; the samples are named by their ids."
-        if self.scale is None:
+        if self.range is None:
             return None
-        return f"A bar is a feature: up and blue is above the middle of all rows, down and orange below. First {NUM_VALUES} values beneath."
-
-    def sample(self, row: int) -> Html | None:
-        """The picture of a row, or nothing where the data could not be read again."""
-        if row not in self.inputs:
-            return None
-        given, suggested = (self.chapter.columns[name][row] for name in ("given", "suggested"))
-        text = f"given {given}, suggested {suggested}"
-        values = self.inputs[row]
-        if self.scale is None:
-            return image(values, f"Sample {self.chapter.columns['id'][row]}: {text}")
-        return joined(
-            bars(values, self.scale, f"{len(values)} features: {_written(values)}"),
-            element("p", _written(values), class_="values"),
+        return (
+            "A bar is a feature: up and blue is above the middle of all rows, down and orange below. "
+            f"First {NUM_VALUES} values beneath."
         )
 
+    def sample(self, row: int) -> Sample:
+        """Draw one row of the audit."""
+        values = {name: str(self.run.columns[name][row]) for name in ("id", "given", "suggested")}
+        clean = str(self.run.columns["clean"][row]) if "clean" in self.run.columns else None
+        thumbnail = bars = None
+        if row in self.inputs:
+            text = f"Sample {values['id']}: given {values['given']}, suggested {values['suggested']}"
+            if self.range is None:
+                thumbnail = _make_thumbnail(self.inputs[row], text)
+            else:
+                bars = _make_bars(self.inputs[row], self.range)
+        p_wrong = float(self.run.audit.p_wrong[row])
+        return Sample(**values, clean=clean, p_wrong=p_wrong, thumbnail=thumbnail, bars=bars)
 
-def _written(values: torch.Tensor) -> str:
-    shown = ", ".join(f"{value:.3g}" for value in values[:NUM_VALUES].tolist())
-    return shown + (", ..." if len(values) > NUM_VALUES else "")
+
+def _make_thumbnail(pixels: Tensor, text: str) -> Thumbnail:
+    """Encode an image (C, H, W) uint8: a small one without loss, a large one scaled down as JPEG."""
+    image = picture(pixels)
+    is_small = max(image.size) <= SMALL_SIDE
+    uri = data_uri("image/png", _png(image)) if is_small else data_uri("image/jpeg", _jpeg(image))
+    return Thumbnail(uri, is_small, text)
+
+
+def _png(image: Image.Image) -> bytes:
+    file = io.BytesIO()
+    image.save(file, "PNG", optimize=True)
+    return file.getvalue()
+
+
+def _jpeg(image: Image.Image) -> bytes:
+    image.thumbnail((THUMBNAIL_SIDE, THUMBNAIL_SIDE))
+    file = io.BytesIO()
+    image.save(file, "JPEG", quality=JPEG_QUALITY, optimize=True)
+    return file.getvalue()
+
+
+class _FeatureRange:
+    """Median and spread of each feature, measured on evenly spaced rows."""
+
+    def __init__(self, train: Examples) -> None:
+        size = min(len(train), max(2, MAX_MEASURED_VALUES // int(train.x.shape[1])))
+        rows = torch.linspace(0, len(train) - 1, size).long()
+        low, self.median, high = np.quantile(train.x[rows].numpy(), (0.05, 0.5, 0.95), axis=0)
+        self.spread = np.maximum(high - self.median, self.median - low).clip(1e-12)
+
+    def scale(self, values: Tensor) -> np.ndarray:
+        """Map values (D,) to [-1, 1]: 0 is the median, 1 and -1 are the usual extremes."""
+        scaled: np.ndarray = ((values.numpy() - self.median) / self.spread).clip(-1, 1)
+        return scaled
+
+
+def _make_bars(values: Tensor, usual: _FeatureRange) -> Bars:
+    """Draw features (D,) as bars up and down from their medians."""
+    heights = [float(part.mean()) for part in np.array_split(usual.scale(values), min(MAX_BARS, len(values)))]
+    half = BAR_HEIGHT / 2
+    bars = [
+        (f"{half - max(height, 0) * half:.1f}", f"{max(abs(height) * half, 0.5):.1f}", height >= 0)
+        for height in heights
+    ]
+    first = ", ".join(f"{value:.3g}" for value in values[:NUM_VALUES].tolist())
+    written = first + (", ..." if len(values) > NUM_VALUES else "")
+    return Bars(bars, BAR_HEIGHT, f"{len(values)} features: {written}", written)
