@@ -1,4 +1,4 @@
-"""The report: whole in one file, harmless whatever the names are, readable without seeing, and small."""
+"""The report is a single file: safe against hostile names, accessible, and small."""
 
 import itertools
 import re
@@ -45,7 +45,7 @@ def test_a_policy_forbids_everything_else(images):
     policy = next(meta["content"] for meta in page_policies(images))
     assert policy.startswith("default-src 'none'; img-src data:;")
     assert "unsafe" not in policy
-    # What such a policy would block: styles and handlers inside of elements.
+    # The policy would block style attributes and event handlers.
     assert not [attributes for _, attributes in images.elements if "style" in attributes]
     assert not [name for _, attributes in images.elements for name in attributes if name.startswith("on")]
 

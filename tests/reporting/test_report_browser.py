@@ -1,8 +1,8 @@
-"""The report in a real browser: its own policy lets it work, nothing is asked for, and it fits a phone."""
+"""The report in a real browser: it works under its own policy, loads nothing, and fits a phone."""
 
 import pytest
 
-pytestmark = pytest.mark.training  # for its length: a browser takes seconds to start
+pytestmark = pytest.mark.training  # slow: a browser takes seconds to start
 
 BROKEN = "[...document.images].filter(image => image.complete && !image.naturalWidth).length"
 

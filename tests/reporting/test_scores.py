@@ -1,4 +1,4 @@
-"""Scores of other tools: read as they are written, refused with the row that is wrong, compared with ours."""
+"""Scores of other tools: read, refused with the guilty row, and compared with ours."""
 
 import re
 

@@ -21,13 +21,13 @@ class EmbeddedFigure:
 
     title: str
     text: str
-    """What the figure shows, in words and numbers; shown to everyone, not only to screen readers."""
+    """What the figure shows, in words and numbers, for all readers."""
     light: str
     dark: str
 
 
 def embed(drawings: Sequence[Drawing], folder: Path | None = None, prefix: str = "") -> list[EmbeddedFigure]:
-    """Turn drawings into embedded SVG; also write them to `folder` as PNG and SVG if one is given."""
+    """Turn drawings into embedded SVG; with a folder, also write them there as PNG and SVG."""
     if folder is not None:
         for drawing in drawings:
             drawing.write(folder, prefix)

@@ -25,7 +25,7 @@ Scores = Mapping[str, Mapping[str, float]]
 """Scores of other tools by the name to show, each as `read_scores` returns them."""
 
 _HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
-"""Characters that HTML forbids, or that reverse the text after them and so could disguise a name."""
+"""Characters that HTML forbids, or that reverse the text after them and could disguise a name."""
 
 
 def write_report(
@@ -79,9 +79,7 @@ def _render(runs: Sequence[ReportedRun], others: Sequence[Mapping[str, Compariso
     )
 
 
-def _describe(
-    run: ReportedRun, num_runs: int, others: Mapping[str, Comparison], folder: Path | None
-) -> dict[str, Any]:
+def _describe(run: ReportedRun, num_runs: int, others: Mapping[str, Comparison], folder: Path | None) -> dict[str, Any]:
     """Collect everything the template shows of a run."""
     prefix = "" if num_runs == 1 else f"{run.anchor}-"
     return {

@@ -1,4 +1,4 @@
-"""One run as the report sees it: its directory, its audit, and its data if they can be read again."""
+"""One run as the report sees it: its directory, its audit, and its data if they are still there."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -82,7 +82,7 @@ class Gallery:
 
 
 def make_gallery(run: ReportedRun, max_samples: int = MAX_SAMPLES) -> Gallery:
-    """Draw the first suspects of each class; classes with few suspects are left out if not all fit."""
+    """Draw the first suspects of each class; if not all classes fit, those with most suspects."""
     chosen = _choose_rows(run, max_samples)
     if not chosen:
         return Gallery([], [])
@@ -165,7 +165,7 @@ class _Painter:
 
 
 def _make_thumbnail(pixels: Tensor, text: str) -> Thumbnail:
-    """Encode an image (C, H, W) uint8: a small one without loss, a large one scaled down as JPEG."""
+    """Encode an image (C, H, W) uint8: small ones without loss, large ones scaled down as JPEG."""
     image = picture(pixels)
     is_small = max(image.size) <= SMALL_SIDE
     uri = data_uri("image/png", _png(image)) if is_small else data_uri("image/jpeg", _jpeg(image))

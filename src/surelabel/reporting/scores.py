@@ -12,18 +12,22 @@ from surelabel.errors import DataError
 from surelabel.reporting.reported_run import ReportedRun
 
 ID_COLUMNS = ("id", "sample_id", "image_id", "index", "")
-"""Names under which ids are looked for, in this order; pandas leaves the name of its index blank."""
+"""Accepted names of the id column, in order of preference; pandas leaves its index unnamed."""
 SCORE_COLUMNS = ("label_quality", "label_score", "quality", "aum", "score", "p_wrong", "is_label_issue")
-"""Names under which scores are looked for, in this order."""
+"""Accepted names of the score column, in order of preference."""
 HIGH_IS_SUSPICIOUS = frozenset({"p_wrong", "is_label_issue"})
-"""Columns that count the other way round than quality does."""
+"""Score columns in which a high value is suspicious; in the others a low one is."""
 WORDS = {"true": 1.0, "false": 0.0}
 NUM_FIRST = 100
 """The overlap of the first suspects is always reported for this many."""
 
 
 def read_scores(path: str | Path) -> dict[str, float]:
-    """Scores by id, low is suspicious: of cleanlab (label_quality, label_score, is_label_issue), AUM (sample_id, aum), or any id and score."""
+    """Read scores by id, signed so that low is suspicious.
+
+    Understands the columns of cleanlab (label_quality, label_score, is_label_issue), of AUM
+    (sample_id, aum), and any file with an id and a score.
+    """
     try:
         with Path(path).open(newline="", encoding="utf-8-sig") as file:
             return _read(csv.reader(file), path)

@@ -8,7 +8,7 @@ import numpy as np
 
 from surelabel.plotting.curves import accuracy_on_test, names_of_tests
 from surelabel.reporting.reported_run import ReportedRun
-from surelabel.verdicts import Rate
+from surelabel.verdicts.classes import Rate
 
 
 def percent(fraction: float) -> str:
@@ -81,7 +81,7 @@ def findings(run: ReportedRun) -> Iterator[str]:
 
 
 def _accuracy_sentences(run: ReportedRun) -> Iterator[str]:
-    """Yield the accuracy of the last epoch, not of the best: choosing that needs the test labels."""
+    """Yield the accuracy of the last epoch; choosing the best epoch would need the test labels."""
     tests = names_of_tests(run.metrics)
     for name in tests:
         epochs, values = accuracy_on_test(run.metrics, name)
