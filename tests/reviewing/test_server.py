@@ -74,7 +74,7 @@ def test_images_are_those_of_the_rows(client):
     for row in page.rows()[:5]:
         answer = page.http.get(f"/image/{row['split']}/{row['position']}")
         assert answer.headers["content-type"] == "image/png"
-        rows = page.review.suspects.parts[row["split"]]
+        rows = page.review.suspects.splits[row["split"]]
         assert str(rows.ids[row["position"]]) == row["id"]
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(answer.content))), rows.x[row["position"]][0].numpy())
 
@@ -83,7 +83,7 @@ def test_features_come_as_values_beside_their_classes(client):
     page = client("features")
     row = next(row for row in page.rows() if row["given"] != row["suggested"] and row["split"] == "train")
     values = page.http.get(f"/api/values/{row['split']}/{row['position']}").json()
-    rows = page.review.suspects.parts["train"]
+    rows = page.review.suspects.splits["train"]
     assert {one["name"]: one["value"] for one in values} == pytest.approx(
         {f"x{n}": float(rows.x[row["position"], n]) for n in range(6)}
     )
@@ -102,7 +102,7 @@ def test_held_out_rows_are_found_by_their_own_position(client):
     rows = [row for row in page.rows(state="all") if row["split"] == "validation"]
     assert rows
     for row in rows:
-        held_out = page.review.suspects.parts["validation"]
+        held_out = page.review.suspects.splits["validation"]
         assert str(held_out.ids[row["position"]]) == row["id"]
         values = page.http.get(f"/api/values/validation/{row['position']}").json()
         assert {one["value"] for one in values} == {float(value) for value in held_out.x[row["position"]]}
