@@ -65,7 +65,7 @@ class TestFile:
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx, "find_spec", lambda name: None)
+    monkeypatch.setattr(onnx, "find_spec", lambda _: None)
     with pytest.raises(
         ConfigError, match=r"--onnx needs onnx, onnxscript, onnxruntime: pip install 'surelabel\[export\]'"
     ):
