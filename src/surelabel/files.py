@@ -47,7 +47,7 @@ def replace_text(path: Path, text: str) -> None:
 
 
 def replace_stream(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write a binary file atomically through an open file; np.save would add a suffix to a path."""
+    """Write a binary file atomically through an open file, as np.save needs it."""
 
     def fill(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -75,7 +75,7 @@ def replace_csv(path: Path, header: Iterable[str], rows: Iterable[Sequence[Any]]
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Create an empty file with a random name beside `path`; remove it at the end if not renamed."""
+    """Create an empty file with a random name beside `path`; remove it unless renamed."""
     temporary = _random_name(path)
     os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
     try:
@@ -86,7 +86,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Create an empty folder with a random name beside `path`; remove it at the end if not renamed."""
+    """Create an empty folder with a random name beside `path`; remove it unless renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _random_name(path)
     temporary.mkdir()
@@ -145,7 +145,7 @@ def locked(
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> Iterator[int]:
-    """Open a regular file, by default to append, and yield its descriptor; refuse links and pipes."""
+    """Open a regular file, by default to append, and yield its descriptor; refuse any link."""
     refuse_link(path)
     # A link may appear after the check, hence O_NOFOLLOW; a pipe would block without O_NONBLOCK.
     number = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
@@ -164,7 +164,7 @@ def refuse_link(path: Path) -> None:
 
 
 def refuse_overwriting(out: Path, inputs: Iterable[Path], option: str = "--out") -> None:
-    """Raise if `out` exists and is one of the inputs or inside one, also by links or other paths."""
+    """Raise if `out` exists and is one of the inputs or inside one, by any path or link."""
     if not out.exists():
         return
     real = out.resolve()

@@ -1,4 +1,7 @@
-"""The command `surelabel`. PyTorch and other heavy packages are imported inside the commands: --help is quick."""
+"""The command `surelabel`: one module per command, and options.py for what they share.
+
+PyTorch and other heavy packages are imported inside the commands, so that --help is fast.
+"""
 # ruff: noqa: I001  (the order of imports is the order in which --help lists the commands)
 
 from surelabel.cli.options import app
@@ -36,5 +39,5 @@ __all__ = [
 
 
 def main() -> None:
-    """The console entry point."""
+    """Run the command line."""
     app(prog_name="surelabel")
