@@ -33,7 +33,7 @@ class TestReplace:
         assert all(name.startswith(".a.txt.") and name.endswith(files.TEMPORARY) for name in seen)
 
     def test_a_name_that_is_taken_is_not_opened(self, tmp_path, victim, monkeypatch):
-        monkeypatch.setattr(files.secrets, "token_hex", lambda size: "known")
+        monkeypatch.setattr(files.secrets, "token_hex", lambda _: "known")
         (tmp_path / ".a.txt.known.tmp").symlink_to(victim)
         with pytest.raises(FileExistsError):
             files.replace_text(tmp_path / "a.txt", "new")
@@ -65,7 +65,7 @@ class TestLinks:
 
     def test_a_link_laid_between_looking_and_opening_is_not_followed(self, tmp_path, victim, monkeypatch):
         (tmp_path / "lock").symlink_to(victim)
-        monkeypatch.setattr(files, "refuse_link", lambda path: None)
+        monkeypatch.setattr(files, "refuse_link", lambda _: None)
         with pytest.raises(OSError, match="Too many levels"):
             files.append_line(tmp_path / "lock", "x")
         assert victim.read_text() == "precious"

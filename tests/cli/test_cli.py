@@ -105,7 +105,7 @@ class TestFit:
         assert (first["run"], second["run"]) == ("runs/toy-gce-1", "runs/toy-gce-2")
         assert RunDir.open(second["run"]).is_done
 
-    def test_json(self, run, folder):
+    def test_json(self, folder):
         result = as_json("fit", "digits", "--out", "r", "--noise", "pair:0.3", *QUICK)
         assert result["run"] == "r"
         assert result["method"] == "car"
@@ -439,9 +439,15 @@ def wait_for(path, process):
 
 @pytest.mark.training
 class TestProcesses:
+    """Commands as separate processes, on arrays: the digits would load scikit-learn first."""
+
+    @pytest.fixture
+    def toy(self, folder):
+        return write_npz(folder / "toy.npz", rows=1500).name
+
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-    def test_signal_saves_and_resume_finishes(self, folder, number, code):
-        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "60", "--json")
+    def test_signal_saves_and_resume_finishes(self, folder, toy, number, code):
+        process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "60", "--json")
         wait_for(folder / "r/metrics.jsonl", process)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
@@ -452,42 +458,33 @@ class TestProcesses:
         assert as_json("resume", "r", "--threads", "1")["epochs"] == 60
         assert [row["epoch"] for row in RunDir("r").metrics()] == list(range(1, 61))
 
-    def test_second_process_on_a_run_that_trains(self, folder):
-        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "5000")
+    def test_two_processes_refuse_a_second_run_and_save_when_stopped(self, folder, toy):
+        process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "5000", "--devices", "2")
         try:
             wait_for(folder / "r/metrics.jsonl", process)
-            again, anew = call("resume", "r"), call("fit", "digits", "--out", "r")
-            assert again.exit_code == anew.exit_code == 2
-            assert again.stderr == "error: r: another process is training in this run directory\n"
-            assert "r: this folder is not empty; go on with: surelabel resume r" in anew.stderr
+            resumed, repeated = call("resume", "r"), call("fit", toy, "--out", "r")
+            assert resumed.exit_code == repeated.exit_code == 2
+            assert resumed.stderr == "error: r: another process is training in this run directory\n"
+            assert "r: this folder is not empty; go on with: surelabel resume r" in repeated.stderr
         finally:
             process.terminate()
-            process.communicate(timeout=60)
-
-    def test_stopping_two_processes_saves_and_says_how_to_go_on(self, folder):
-        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "5000", "--devices", "2")
-        wait_for(folder / "r/metrics.jsonl", process)
-        process.terminate()
-        _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=60)
         assert process.returncode == 143, err
         assert err.count("Go on with: surelabel resume r") == 1
         assert (folder / "r/state.pt").is_file()
 
-    def test_two_devices(self, folder):
-        process = started("fit", "digits", *QUICK, "--devices", "2", "--set", "model.norm=none", "--json")
+    def test_two_devices(self, toy):
+        process = started("fit", toy, *QUICK, "--devices", "2", "--set", "model.norm=none", "--json")
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
-        assert json.loads(out)["run"] == "runs/digits-car-1"
+        assert json.loads(out)["run"] == "runs/toy-car-1"
         assert err.count("epoch 2/2") == 1
 
 
 @pytest.mark.training
 class TestDemo:
     def test_json(self, folder):
-        process = started("demo", "--seed", "1", "--epochs", "3", "--json")
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-        result = json.loads(out)
+        result = as_json("demo", "--seed", "1", "--epochs", "3")
         keys = {"test_accuracy", "best_test_accuracy", "memorised", "quality_auroc", "correction_accuracy", "seconds"}
         assert set(result) == {"cross_entropy", "car", "seed", "noise", "epochs", "figure"}
         assert set(result["cross_entropy"]) == set(result["car"]) == keys

@@ -133,7 +133,7 @@ def test_a_folder_with_a_file_of_the_user_is_no_place_for_a_run(tmp_path, call, 
 def test_data_are_protected_where_the_run_began_too(made, scene, call, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "data.csv").write_text("another\n")
-    monkeypatch.setattr("surelabel.runs.run_dir.RunDir.environment", lambda self: {"folder": str(made)})
+    monkeypatch.setattr("surelabel.runs.run_dir.RunDir.environment", lambda _: {"folder": str(made)})
     monkeypatch.chdir(tmp_path / "here")
     assert "is the input" in refused(call, made, "audit", made / "run", "--out", made / "data.csv")
 

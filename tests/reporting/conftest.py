@@ -105,6 +105,12 @@ def report(trained, tmp_path_factory):
     return write
 
 
+@pytest.fixture(scope="session")
+def images(report):
+    """Report on the images once, for all tests that only read the page."""
+    return report("images")
+
+
 def made_run(path: Path, template: RunDir, num_samples: int, num_classes: int) -> RunDir:
     """Write a finished run with random verdicts, of which a tenth are low."""
     rng, names = np.random.default_rng(0), [f"class {number}" for number in range(num_classes)]

@@ -8,8 +8,8 @@ BROKEN = "[...document.images].filter(image => image.complete && !image.naturalW
 
 
 @pytest.fixture(scope="module")
-def file(report):
-    return report("images").file
+def file(images):
+    return images.file
 
 
 def ranks(page) -> list[int]:

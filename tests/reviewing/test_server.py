@@ -1,4 +1,4 @@
-"""What the review page can ask of the server."""
+"""The requests that the review page sends to the server."""
 
 import io
 import re
@@ -173,7 +173,7 @@ def test_export(client):
 
 
 def test_names_reach_the_page_as_data_only(client):
-    """Class names and ids hold HTML: they are in JSON answers, never in the page, which never makes HTML of text."""
+    """Names that contain HTML are sent as JSON, and the page never parses text as HTML."""
     page = client()
     assert page.http.get("/api/rows").headers["content-type"] == "application/json"
     assert any("<img" in name for name in page.http.get("/api/run").json()["classes"])
@@ -196,16 +196,16 @@ def test_other_data_are_refused(copied, corpus_of):
 
 
 def test_what_is_taken_back_leaves_the_csv(copied, corpus_of, monkeypatch):
-    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     run = copied("images")
     journal = Journal(run.path / FILE_NAME)
     id, given = str(corpus_of(run).train.ids[0]), "0"
     journal.append([Wish(id, given, "keep")])
     file = run.path / "decisions.csv"
-    serve(run, corpus_of(run), audit(run), ready=lambda address: None)
+    serve(run, corpus_of(run), audit(run), ready=lambda _: None)
     assert len(file.read_text().splitlines()) == 2
     journal.append([Wish(id, given, "undo", seen=1)])
-    serve(run, corpus_of(run), audit(run), ready=lambda address: None)
+    serve(run, corpus_of(run), audit(run), ready=lambda _: None)
     assert len(file.read_text().splitlines()) == 1, "the header"
 
 
@@ -216,4 +216,4 @@ def test_a_port_that_is_taken(copied, corpus_of):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 takes a free one"):
-            serve(run, corpus_of(run), audit(run), port, ready=lambda address: None)
+            serve(run, corpus_of(run), audit(run), port, ready=lambda _: None)
