@@ -1,4 +1,4 @@
-"""Files written whole, locks, and links that lead nowhere."""
+"""Atomic writes, locks, and links that are never followed."""
 
 import os
 
@@ -10,7 +10,7 @@ from surelabel.errors import ConfigError, RunError
 
 @pytest.fixture
 def victim(tmp_path):
-    """A user's file that nothing may touch."""
+    """Write a user's file that nothing may touch."""
     path = tmp_path / "home" / "precious.txt"
     path.parent.mkdir()
     path.write_text("precious")
@@ -25,7 +25,7 @@ class TestReplace:
         assert not (tmp_path / "out.txt").is_symlink()
         assert victim.read_text() == "precious"
 
-    def test_temporary_names_differ_each_time_and_are_made_anew(self, tmp_path):
+    def test_temporary_names_differ_each_time(self, tmp_path):
         seen = []
         for _ in range(2):
             files.replace(tmp_path / "a.txt", lambda path: (seen.append(path.name), path.write_text("x")))

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it refuses and in which words, and how it stops."""
+"""The command line: its output, its errors, and how it reacts to signals."""
 
 import csv
 import json
@@ -46,7 +46,7 @@ def as_json(*arguments):
 
 
 def refused(*arguments):
-    """The line of an error, after checking that it is one, and that nothing is left behind."""
+    """Return the error of a command; check that it is one line and that no files were left."""
     before = sorted(Path.cwd().rglob("*"))
     result = call(*arguments)
     assert result.exit_code == 2, result.output
@@ -76,7 +76,7 @@ def write_images(root, names=("cat", "dog"), count=6):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A finished run on digits with noise, which tests only read."""
+    """Train on noisy digits; tests only read this run."""
     out = tmp_path_factory.mktemp("cli") / "run"
     done("fit", "digits", "--out", out, "--noise", "symmetric:0.2", *QUICK)
     return out
@@ -131,7 +131,7 @@ class TestFit:
         assert "note: symmetric noise, 40.0 % nominal (true class excluded" in result.stderr
         assert "epoch 2/2" in result.stderr
 
-    def test_further_processes_are_silent(self, folder, monkeypatch):
+    def test_only_rank_zero_prints(self, folder, monkeypatch):
         monkeypatch.setenv("LOCAL_RANK", "1")
         assert call("fit", "nothere.npz").exit_code == 2
         assert call("fit", "nothere.npz").output == ""
@@ -399,7 +399,7 @@ class TestMethods:
 
 @pytest.fixture
 def stopped(folder):
-    """A run that was stopped in its second epoch."""
+    """Train a run that is interrupted in its second epoch."""
     calls = iter(range(1000))
     settings = {"train.epochs": 3, "train.threads": 1, "model": {"name": "mlp", "options": {"widths": [8]}}}
     with pytest.raises(Interrupted):
@@ -508,7 +508,7 @@ class TestDemo:
             assert RunDir.open(folder / "kept" / method).is_done
 
 
-class TestScreen:
+class TestConsole:
     def test_plain_values(self):
         assert plain({"a": np.float32(0.5), "b": [np.int64(3), float("nan")], "c": Path("x")}) == {
             "a": 0.5,

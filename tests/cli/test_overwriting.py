@@ -1,4 +1,4 @@
-"""No command writes its output over one of its inputs, whatever name leads there."""
+"""No command overwrites one of its inputs, by whatever path it is reached."""
 
 import json
 import os
@@ -16,7 +16,7 @@ SETTINGS = {"model": "mlp", "train.epochs": 1, "train.threads": 1, "train.device
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a table, arrays, an image folder, a table of images, and a run on each."""
+    """Make a table, arrays, an image folder, a table of images, and a run on each."""
     folder = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(24, 3)), np.arange(24) % 2
@@ -44,7 +44,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def scene(made, tmp_path, monkeypatch):
-    """Links to those of `made`, which nothing changes: what a command lost shows there."""
+    """Link to the files of `made`, so that a command that overwrites one changes `made`."""
     (tmp_path / "link.csv").symlink_to(made / "data.csv")
     (tmp_path / "around").symlink_to(made)
     monkeypatch.chdir(made)

@@ -94,11 +94,11 @@ class Page(HTMLParser):
 def report(trained, tmp_path_factory):
     """Return a function that reports on runs by name; `lost` are those whose data are gone."""
 
-    def write(*names: str, lost: tuple[str, ...] = (), audits: list | None = None, **options: object) -> Page:
+    def write(*names: str, lost: tuple[str, ...] = (), **options: object) -> Page:
         runs = [trained[name] for name in names]
         corpora = [None if name in lost else corpus_of(trained[name]) for name in names]
         out = tmp_path_factory.mktemp("report") / "report.html"
-        assert write_report(runs, corpora, audits or [audit(run) for run in runs], out, **options) == out
+        assert write_report(runs, corpora, [audit(run) for run in runs], out, **options) == out
         return Page(out)
 
     write.audited = lambda name: audit(trained[name])

@@ -81,7 +81,7 @@ def test_links_inside_lead_somewhere(both):
     assert {link["href"] for link in page.all("a")} <= {f"#{place}" for place in places}
 
 
-def test_known_truth_is_shown_and_a_missing_test_set_is_said(images):
+def test_known_truth_is_shown_and_a_missing_test_set_is_mentioned(images):
     assert "Suggested label against true label" in images.text
     assert "Memorisation" in images.text
     assert "There is no test set" in images.text

@@ -182,7 +182,7 @@ def test_names_reach_the_page_as_data_only(client):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b", file.read_text()), file
 
 
-def test_the_page_asks_nobody_else():
+def test_the_page_names_no_other_site():
     for file in PAGE.iterdir():
         links = re.findall(r"(?:https?:)?//[\w.-]+\.\w+", file.read_text(encoding="utf-8"))
         assert [link for link in links if "w3.org" not in link] == [], file
