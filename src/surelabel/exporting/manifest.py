@@ -47,13 +47,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return content
 
 
-def changed(folder: Path, manifest: dict[str, Any]) -> list[str]:
+def changed_files(folder: Path, manifest: dict[str, Any]) -> list[str]:
     """Return the files that differ from what was written; missing files do not count."""
     listed = {name: folder / name for name in manifest["files"]}
     return [name for name, path in listed.items() if os.path.lexists(path) and _state(path) != manifest["files"][name]]
 
 
-def foreign(folder: Path, manifest: dict[str, Any]) -> list[str]:
+def foreign_files(folder: Path, manifest: dict[str, Any]) -> list[str]:
     """Return the files that the export did not write."""
     found = [path.relative_to(folder).as_posix() for path in _list_files(folder)]
     return [name for name in found if name not in manifest["files"] and name != FILE_NAME]
@@ -62,8 +62,8 @@ def foreign(folder: Path, manifest: dict[str, Any]) -> list[str]:
 def _is_inside(folder: Path, name: str) -> bool:
     """Return whether a name stays inside the folder, also through links among its folders."""
     pure = PurePosixPath(name)
-    plain = bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and name == str(pure)
-    return plain and (folder / name).parent.resolve().is_relative_to(folder.resolve())
+    is_relative = bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and name == str(pure)
+    return is_relative and (folder / name).parent.resolve().is_relative_to(folder.resolve())
 
 
 def _list_files(folder: Path) -> list[Path]:

@@ -95,13 +95,13 @@ def choose(
     whose labels the model may change too.
     """
     rules = rules or Rules()
-    order = _order(run, audit)
-    rows = _in_order(audit, order)
+    order = _audit_positions(run, audit)
+    rows = _reorder(audit, order)
     given, suggested, p_wrong = rows["given"], rows["suggested"], rows["p_wrong"]
     changeable = _splits_to_change(rows["split"], rewrite)
     label, by, at = given.copy(), np.full(len(given), "nobody", dtype=object), np.full(len(given), "", dtype=object)
     by[rows["verdict"] == "trusted"] = "person"
-    unknown = _take_decisions(rows["id"], decisions, audit.class_names, (label, by, at))
+    unknown = _apply_decisions(rows["id"], decisions, audit.class_names, (label, by, at))
     undecided = by == "nobody"
     suspected = (p_wrong >= rules.min_probability) & undecided
     may_change = np.empty(len(given), dtype=bool)
@@ -135,7 +135,7 @@ def _expected_right(columns: Mapping[str, np.ndarray], p_suggested: np.ndarray) 
     return float(is_given_right.sum()), float(is_label_right.sum())
 
 
-def _order(run: RunDir, audit: Audit) -> np.ndarray:
+def _audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
     """Return the position in the audit of each of the run's rows."""
     ids = run.labels()["id"].to_pylist()
     place = {str(name): row for row, name in enumerate(audit.columns["id"].tolist())}
@@ -144,7 +144,7 @@ def _order(run: RunDir, audit: Audit) -> np.ndarray:
     return np.array([place[name] for name in ids], dtype=np.int64)
 
 
-def _in_order(audit: Audit, order: np.ndarray) -> dict[str, np.ndarray]:
+def _reorder(audit: Audit, order: np.ndarray) -> dict[str, np.ndarray]:
     """Return columns of the audit in the order of the run's rows."""
     names = ("id", "given", "suggested", "split", "verdict", "quality")
     rows = {name: np.asarray(audit.columns[name])[order] for name in names}
@@ -155,7 +155,7 @@ def _in_order(audit: Audit, order: np.ndarray) -> dict[str, np.ndarray]:
     return rows
 
 
-def _take_decisions(
+def _apply_decisions(
     ids: np.ndarray,
     decisions: Mapping[str, Decision],
     class_names: tuple[str, ...],

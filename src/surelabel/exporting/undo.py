@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from surelabel.errors import RunError
-from surelabel.exporting.manifest import FILE_NAME, changed, foreign, read_manifest
+from surelabel.exporting.manifest import FILE_NAME, changed_files, foreign_files, read_manifest
 from surelabel.files import refuse_link
 
 
@@ -16,13 +16,13 @@ def undo(out: str | Path) -> list[str]:
     folder = Path(out)
     refuse_link(folder)  # in a run from elsewhere it may point to another export
     manifest = read_manifest(folder)
-    edited = changed(folder, manifest)
+    edited = changed_files(folder, manifest)
     if edited:
         some = ", ".join(edited[:5]) + (", ..." if len(edited) > 5 else "")
         raise RunError(f"{folder}: {len(edited)} file(s) were changed since the export, nothing was removed: {some}")
     for name in manifest["files"]:
         (folder / name).unlink(missing_ok=True)
-    left = foreign(folder, manifest)
+    left = foreign_files(folder, manifest)
     (folder / FILE_NAME).unlink()
     _remove_empty(folder, manifest["files"])
     return left

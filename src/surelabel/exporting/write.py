@@ -92,7 +92,7 @@ def _check_place(folder: Path, run: RunDir) -> None:
         raise RunError(f"{folder}: is not an empty folder and not an export; choose another folder")
     if manifest.is_export(folder):
         known = manifest.read_manifest(folder)
-        edited = [*manifest.changed(folder, known), *manifest.foreign(folder, known)]
+        edited = [*manifest.changed_files(folder, known), *manifest.foreign_files(folder, known)]
         if edited:
             some = ", ".join(edited[:5]) + (", ..." if len(edited) > 5 else "")
             raise RunError(

@@ -63,9 +63,8 @@ def serve(
         ready(access.address)
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
-    if (
-        review.journal.decisions() or (run_dir.path / CSV_NAME).exists()
-    ):  # a file that exists may contain undone decisions
+    # An existing file may contain decisions that were undone since.
+    if review.journal.decisions() or (run_dir.path / CSV_NAME).exists():
         write_csv(run_dir, review.journal)
     return review.journal
 
