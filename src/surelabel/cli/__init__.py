@@ -2,22 +2,21 @@
 
 PyTorch and other heavy packages are imported inside the commands, so that --help is fast.
 """
-# ruff: noqa: I001  (the order of imports is the order in which --help lists the commands)
 
-from surelabel.cli.options import app
-from surelabel.cli.demo import demo
-from surelabel.cli.fit import fit
-from surelabel.cli.plan import plan
-from surelabel.cli.resume import resume
 from surelabel.cli.audit import audit
-from surelabel.cli.predict import predict
-from surelabel.cli.report import report
-from surelabel.cli.figures import figures
-from surelabel.cli.review import review
+from surelabel.cli.demo import demo
 from surelabel.cli.export import export
-from surelabel.cli.reproduce import reproduce
+from surelabel.cli.figures import figures
+from surelabel.cli.fit import fit
 from surelabel.cli.methods import methods
 from surelabel.cli.noise import noise
+from surelabel.cli.options import app
+from surelabel.cli.plan import plan
+from surelabel.cli.predict import predict
+from surelabel.cli.report import report
+from surelabel.cli.reproduce import reproduce
+from surelabel.cli.resume import resume
+from surelabel.cli.review import review
 
 __all__ = [
     "app",

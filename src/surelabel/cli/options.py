@@ -20,9 +20,30 @@ from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError
 from surelabel.overrides import parsed_assignment, read_config, set_field
 
+COMMANDS = (
+    "demo",
+    "fit",
+    "plan",
+    "resume",
+    "audit",
+    "predict",
+    "report",
+    "figures",
+    "review",
+    "export",
+    "reproduce",
+    "methods",
+    "noise",
+)
+"""The commands in the order in which --help lists them."""
 
-class OneLineErrors(typer.core.TyperGroup):
-    """A command group that reports the user's errors as one line on stderr, with exit code 2."""
+
+class CommandGroup(typer.core.TyperGroup):
+    """All commands; the user's errors are printed as one line on stderr, with exit code 2."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands in the order of COMMANDS."""
+        return sorted(super().list_commands(ctx), key=COMMANDS.index)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command and exit."""
@@ -49,7 +70,7 @@ def _failed(text: str) -> int:
 
 
 app = typer.Typer(
-    cls=OneLineErrors,
+    cls=CommandGroup,
     help="Train on wrong labels, find them, correct them.",
     add_completion=False,
     pretty_exceptions_enable=False,
