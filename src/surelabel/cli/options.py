@@ -156,9 +156,9 @@ def configuration(
     warm_start: Annotated[
         str | None, typer.Option(metavar="RUN", help="Start from the weights of a finished run.")
     ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = None,
-    devices: Annotated[int | None, typer.Option(metavar="N", help="Processes that train together.")] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="CPU threads of each process.")] = None,
+    device: Device = None,
+    devices: Devices = None,
+    threads: Threads = None,
     precision: Annotated[str | None, typer.Option(metavar="P", help="32-true, bf16-mixed or 16-mixed.")] = None,
     cache: Annotated[
         str | None, typer.Option(metavar="on|off", help="Keep decoded images on disk. Default: on")

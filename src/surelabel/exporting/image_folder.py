@@ -11,7 +11,6 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from surelabel.errors import ConfigError, DataError
 from surelabel.exporting.selection import Cleaned
@@ -21,8 +20,6 @@ MAX_NAME_BYTES = 200
 """File systems allow 255, and a number may be added."""
 _UNSAFE = re.compile(r'[%/\\:*?"<>|\x00-\x1f\x7f]|^\.|^[ ]|[ .]$')
 """Characters that separate paths, are special to shells or Windows, hide a file, or get lost."""
-
-How = Literal["link", "copy"]
 
 
 def check_images(cleaned: Cleaned, how: str, paths: Mapping[str, Path] | None) -> dict[str, Path]:
