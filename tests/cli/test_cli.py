@@ -458,8 +458,8 @@ class TestProcesses:
         assert as_json("resume", "r", "--threads", "1")["epochs"] == 60
         assert [row["epoch"] for row in RunDir("r").metrics()] == list(range(1, 61))
 
-    def test_two_processes_refuse_a_second_run_and_save_when_stopped(self, folder, toy):
-        process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "5000", "--devices", "2")
+    def test_second_process_on_a_run_that_trains(self, folder, toy):
+        process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "5000")
         try:
             wait_for(folder / "r/metrics.jsonl", process)
             resumed, repeated = call("resume", "r"), call("fit", toy, "--out", "r")
@@ -468,7 +468,13 @@ class TestProcesses:
             assert "r: this folder is not empty; go on with: surelabel resume r" in repeated.stderr
         finally:
             process.terminate()
-            _, err = process.communicate(timeout=60)
+            process.communicate(timeout=60)
+
+    def test_stopping_two_processes_saves_and_says_how_to_go_on(self, folder, toy):
+        process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "5000", "--devices", "2")
+        wait_for(folder / "r/metrics.jsonl", process)
+        process.terminate()
+        _, err = process.communicate(timeout=60)
         assert process.returncode == 143, err
         assert err.count("Go on with: surelabel resume r") == 1
         assert (folder / "r/state.pt").is_file()
