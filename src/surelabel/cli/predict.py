@@ -20,7 +20,7 @@ def predict(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Classes, probabilities and confidence (tau) of new data."""
+    """Predict classes, probabilities and confidence (tau) of new data."""
     from surelabel import api
     from surelabel.config import DataConfig
     from surelabel.data.input_files import input_files, refuse_losing

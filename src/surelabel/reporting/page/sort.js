@@ -1,5 +1,6 @@
 "use strict";
-// Headings of sortable tables become buttons; without scripts the tables stay as they are, the most suspicious first.
+// Turn the headings of sortable tables into buttons. Without scripts the tables stay in their original order,
+// the most suspicious label first.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   [...table.tHead.rows[0].cells].forEach((heading, column) => {
