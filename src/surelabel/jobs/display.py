@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from surelabel.console import BarDisplay, bar_terminal
 from surelabel.jobs.events import Ended, Event, Noted
 from surelabel.jobs.tally import Running, Tally
 
@@ -54,36 +55,20 @@ class Lines:
         self.write(f"{text}  [{summary(tally)}]")
 
 
-class Bars:
+class Bars(BarDisplay):
     """A bar over all runs, and one for each that trains."""
 
-    def __init__(self, console: Any) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        self.bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[more]}", markup=False),
-            console=console,
-        )
+    def __init__(self, terminal: Any) -> None:
+        super().__init__(terminal, "{task.fields[more]}", bar_width=20)
         self.all: Any = None
         self.runs: dict[str, Any] = {}
-        self.said: set[str] = set()
-
-    def __enter__(self) -> "Bars":
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
 
     def see(self, tally: Tally, event: Event | None) -> None:
         """Bring the bars up to date."""
-        if isinstance(event, Noted) and _is_new(event, self.said):
-            self._above(f"note: {event.text}")
+        if isinstance(event, Noted):
+            self.print_once(f"note: {event.text}")
         elif isinstance(event, Ended) and event.reason is not None:
-            self._above(f"failed: {event.name}: {event.reason}")
+            self.print_once(f"failed: {event.name}: {event.reason}")
         if self.all is None:
             self.all = self.bar.add_task("all runs", total=tally.total, more="")
         self.bar.update(self.all, completed=len(tally.done) + len(tally.failed), more=summary(tally))
@@ -93,9 +78,6 @@ class Bars:
             if name not in self.runs:
                 self.runs[name] = self.bar.add_task(name, total=run.num_epochs, more="")
             self.bar.update(self.runs[name], total=run.num_epochs, completed=run.epoch, more=run.result)
-
-    def _above(self, text: str) -> None:
-        self.bar.console.print(text, highlight=False, markup=False)
 
 
 def _is_new(event: Noted, said: set[str]) -> bool:
@@ -112,10 +94,8 @@ def _running(run: Running) -> str:
 @contextlib.contextmanager
 def display(write: Callable[[str], Any]) -> Iterator[Bars | Lines]:
     """Bars on a terminal, else lines; both where stderr goes, so that stdout can be piped."""
-    from rich.console import Console
-
-    terminal = Console(stderr=True)
-    if terminal.is_interactive and not terminal.is_dumb_terminal:
+    terminal = bar_terminal()
+    if terminal is not None:
         with Bars(terminal) as bars:
             yield bars
     else:
