@@ -1,4 +1,4 @@
-"""Trials that take a second or two."""
+"""Trials that take a second or two, and progress displays that interfere with them."""
 
 import os
 import signal
@@ -7,8 +7,7 @@ import threading
 import pytest
 
 from surelabel.config import validate
-from surelabel.jobs.events import Advanced, Began, Ended
-from surelabel.jobs.trial import Trial
+from surelabel.jobs import Progress, Trial
 
 
 @pytest.fixture
@@ -28,22 +27,50 @@ def trial():
     return make
 
 
-class Killer:
-    """Kills the process of a run at its first epoch; up to `times` times."""
+class Starts(Progress):
+    """Collects the first progress of every training process."""
 
-    def __init__(self, name, times=1):
-        self.name, self.times, self.pids, self.events = name, times, {}, []
+    def __init__(self):
+        self.starts, self.num_updates, self.ends = [], 0, []
 
-    def see(self, tally, event):
-        self.events.append(event)
-        if isinstance(event, Began):
-            self.pids[event.name] = event.pid
-        if isinstance(event, Advanced) and event.name == self.name and self.times:
-            self.times -= 1
-            os.kill(self.pids[self.name], signal.SIGKILL)
+    def update(self, overview):
+        self.num_updates += 1
+        for name, progress in overview.running.items():
+            if progress.pid not in [start.pid for _, start in self.starts]:
+                self.starts.append((name, progress))
 
-    def ends(self):
-        return [event.name for event in self.events if isinstance(event, Ended)]
+    def ended(self, overview, name, reason):
+        self.ends.append(name)
+
+    def of(self, name):
+        return [start for started, start in self.starts if started == name]
+
+
+class Killer(Starts):
+    """Kills the process of a run after an epoch, up to `times` times; or the process that started it."""
+
+    def __init__(self, name, times=1, kills_parent=False):
+        super().__init__()
+        self.name, self.times, self.kills_parent, self.killed = name, times, kills_parent, set()
+
+    def update(self, overview):
+        super().update(overview)
+        progress = overview.running.get(self.name)
+        if progress is None or progress.epoch == progress.first_epoch or progress.pid in self.killed or not self.times:
+            return
+        self.times -= 1
+        self.killed.add(progress.pid)
+        os.kill(parent_of(progress.pid) if self.kills_parent else progress.pid, signal.SIGKILL)
+
+
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
+
+
+@pytest.fixture
+def starts():
+    return Starts()
 
 
 @pytest.fixture
@@ -51,20 +78,20 @@ def killer():
     return Killer
 
 
-class CtrlC:
-    """Sends this process what a terminal sends, at the first epoch of any run."""
+class CtrlC(Progress):
+    """Sends this process what a terminal sends, after the first epoch of any run."""
 
     def __init__(self):
         self.sent = False
 
-    def see(self, tally, event):
-        if isinstance(event, Advanced) and not self.sent:
+    def update(self, overview):
+        if not self.sent and any(run.epoch > run.first_epoch for run in overview.running.values()):
             self.sent = True
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
 
 @pytest.fixture
 def ctrl_c():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup has it ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup ignores it
     yield CtrlC()
     signal.signal(signal.SIGINT, before)

@@ -94,22 +94,21 @@ def reproduce(
 
 
 def _backend(workers: int | None, ray: str | None) -> "Backend":
-    from surelabel.jobs import Cluster, Processes
+    from surelabel.jobs import LocalBackend, RayBackend
 
     if ray is None:
-        return Processes(workers or 1)
+        return LocalBackend(workers or 1)
     if workers is not None:
         raise ConfigError("--workers is for this machine and --ray for a cluster, which has its own; give one of them")
-    return Cluster(ray)
+    return RayBackend(ray)
 
 
 def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcome":
-    from surelabel.jobs import run_all
-    from surelabel.jobs.display import display
+    from surelabel.jobs import run_all, show_progress
 
     try:
         without_data = _prepare(request, trials)
-        with display(console.tell) as progress:
+        with show_progress(console.tell) as progress:
             ready = [trial for trial in trials if trial.name not in without_data]
             outcome = run_all(ready, request.folder, backend=backend, progress=progress)
         outcome.failed |= without_data
@@ -166,10 +165,10 @@ def _entry(table: "Table", entry: Any) -> dict[str, Any]:
 
 def _state(request: Request, trial: "Trial") -> tuple[str, str]:
     """new, begun, done or refused, and why."""
-    from surelabel.jobs import standing
+    from surelabel.jobs import find_state
 
     try:
-        return standing(trial, request.folder / "runs" / trial.name), ""
+        return find_state(trial, request.folder / "runs" / trial.name), ""
     except SurelabelError as error:
         return "refused", str(error)
 

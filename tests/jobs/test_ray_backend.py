@@ -5,14 +5,12 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from surelabel.errors import ConfigError, RunError
-from surelabel.jobs import Cluster, errand, run_all
-from surelabel.jobs.events import Began
-from surelabel.jobs.travelling import packed, unpack
+from surelabel.jobs import Job, RayBackend, ray_node, run_all
+from surelabel.jobs.ray_node import pack_run, unpack_run
 from surelabel.runs.run_dir import RunDir
 
 SETTINGS = {
@@ -63,38 +61,35 @@ def processes_of(folder):
 @pytest.mark.timeout(900)  # a node takes its time to start workers where all cores are busy
 def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, killer, blobs):
     long, from_file, broken = trial(epochs=150), trial("car", source=str(blobs)), trial(seed=1, labels="missing.csv")
-    watcher = killer(long.name)
+    watcher = killer(long.name, kills_parent=True)  # the Ray worker
     result = run_all(
-        [long, from_file, broken], tmp_path / "apart", backend=Cluster(two_nodes, shared=False), progress=watcher
+        [long, from_file, broken], tmp_path / "apart", backend=RayBackend(two_nodes, shared=False), progress=watcher
     )
     assert sorted(result.done) == sorted([long.name, from_file.name])
     assert "missing.csv" in result.failed[broken.name]
-    starts = [event for event in watcher.events if isinstance(event, Began) and event.name == long.name]
-    assert len({start.pid for start in starts}) == 2
+    assert len(watcher.of(long.name)) == 2
     run = RunDir.open(tmp_path / "apart" / "runs" / long.name)
     assert run.is_done
     assert [row["epoch"] for row in run.metrics()] == list(range(1, 151))
     assert len(run.samples()) == len(run.labels())
     assert not list(Path.home().iterdir()), "nothing is written there"
     (scratch,) = tmp_path.glob("surelabel-*")
-    assert [entry.name for entry in scratch.iterdir() if (entry / "done").exists()] == [], "what arrived is removed"
-    assert not run_all([long, from_file], tmp_path / "apart", backend=Cluster(two_nodes)).done
+    assert not list((scratch / "runs").glob("*/done")), "runs that arrived are removed"
+    assert not run_all([long, from_file], tmp_path / "apart", backend=RayBackend(two_nodes)).done
 
 
 def test_a_node_keeps_a_run_until_it_has_arrived(trial, tmp_path, monkeypatch):
-    one, told = trial(epochs=1), []
+    one = trial(epochs=1)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(errand, "_this_node", lambda: "this")
-    board = SimpleNamespace(tell=SimpleNamespace(remote=told.append))
-    order = errand.Errand(one.name, one.config, tmp_path / "elsewhere", "words", False, {})
-    first = errand.train_on_node(order, board)
-    events = len(told)
-    again = errand.train_on_node(order, board)
-    assert len(told) == events, "it is not trained again"
+    monkeypatch.setattr(ray_node, "_this_node", lambda: "this")
+    order = ray_node.NodeJob(Job(one.name, one.config, tmp_path / "elsewhere"), "folder-id", False, {})
+    *_, first = ray_node.train_on_node(order)
+    monkeypatch.setattr("subprocess.Popen", None)  # it is not trained again
+    (again,) = ray_node.train_on_node(order)
     assert again.files == first.files
-    assert RunDir(order.place).is_done
-    errand.forget(order)
-    assert not order.place.exists()
+    assert RunDir(order.on_own_disk().path).is_done
+    ray_node.remove_copy(order)
+    assert not order.on_own_disk().path.exists()
 
 
 def test_files_come_back_as_they_left_and_nothing_else_comes(trial, tmp_path):
@@ -102,27 +97,27 @@ def test_files_come_back_as_they_left_and_nothing_else_comes(trial, tmp_path):
 
     one = trial(epochs=1)
     there = api.fit(one.config, tmp_path / "there")
-    files = packed(there.path)
+    files = pack_run(there.path)
     assert "state.pt" not in files
-    unpack(files, tmp_path / "here", one.config)
+    unpack_run(files, tmp_path / "here", one.config)
     assert RunDir.open(tmp_path / "here").samples() == there.samples()
     for wrong in ("../evil", "a/b", ".hidden", "state.pt", ""):
         with pytest.raises(RunError, match="which a run does not have"):
-            unpack({**files, wrong: b""}, tmp_path / "other", one.config)
+            unpack_run({**files, wrong: b""}, tmp_path / "other", one.config)
     with pytest.raises(RunError, match="not as bytes"):
-        unpack({**files, "notes": print}, tmp_path / "other", one.config)
+        unpack_run({**files, "notes": print}, tmp_path / "other", one.config)
     with pytest.raises(RunError, match="came back without done"):
-        unpack({name: data for name, data in files.items() if name != "done"}, tmp_path / "other", one.config)
+        unpack_run({name: data for name, data in files.items() if name != "done"}, tmp_path / "other", one.config)
     assert not (tmp_path / "other").exists()
 
 
 def test_missing_ray_is_said_with_the_way_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ConfigError, match=r"pip install \"surelabel\[ray\]\""), Cluster("auto"):
+    with pytest.raises(ConfigError, match=r"pip install \"surelabel\[ray\]\""), RayBackend("auto"):
         pass
 
 
 def test_nobody_at_the_address(trial, tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(ConfigError, match=r"no cluster at 127.0.0.1:1: .*; expected auto, host:port, or local"):
-        run_all([trial()], tmp_path, backend=Cluster("127.0.0.1:1"))
+        run_all([trial()], tmp_path, backend=RayBackend("127.0.0.1:1"))
