@@ -60,7 +60,7 @@ def processes_of(folder):
 @pytest.mark.training
 @pytest.mark.timeout(900)  # a node takes its time to start workers where all cores are busy
 def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, killer, blobs):
-    long, from_file, broken = trial(epochs=150), trial("car", source=str(blobs)), trial(seed=1, labels="missing.csv")
+    long, from_file, broken = trial(epochs=150), trial("car", source=str(blobs)), trial(seed=1, source=str(blobs), labels="missing.csv")
     watcher = killer(long.name, kills_parent=True)  # the Ray worker
     result = run_all(
         [long, from_file, broken], tmp_path / "apart", backend=RayBackend(two_nodes, shared=False), progress=watcher
@@ -78,8 +78,8 @@ def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, k
     assert not run_all([long, from_file], tmp_path / "apart", backend=RayBackend(two_nodes)).done
 
 
-def test_a_node_keeps_a_run_until_it_has_arrived(trial, tmp_path, monkeypatch):
-    one = trial(epochs=1)
+def test_a_node_keeps_a_run_until_it_has_arrived(trial, tmp_path, monkeypatch, blobs):
+    one = trial(epochs=1, source=str(blobs))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(ray_node, "_this_node", lambda: "this")
     order = ray_node.NodeJob(Job(one.name, one.config, tmp_path / "elsewhere"), "folder-id", False, {})
@@ -92,10 +92,10 @@ def test_a_node_keeps_a_run_until_it_has_arrived(trial, tmp_path, monkeypatch):
     assert not order.on_own_disk().path.exists()
 
 
-def test_files_come_back_as_they_left_and_nothing_else_comes(trial, tmp_path):
+def test_files_come_back_as_they_left_and_nothing_else_comes(trial, tmp_path, blobs):
     from surelabel import api
 
-    one = trial(epochs=1)
+    one = trial(epochs=1, source=str(blobs))
     there = api.fit(one.config, tmp_path / "there")
     files = pack_run(there.path)
     assert "state.pt" not in files

@@ -1,6 +1,6 @@
 """Many trials on this machine: what is skipped, resumed, retried, refused and listed.
 
-Starting a process takes seconds, so that few tests do.
+Starting a process takes seconds, so that few tests do; digits take a second more than blobs.
 """
 
 from types import SimpleNamespace
@@ -32,9 +32,9 @@ def without_threads(trial):
 
 
 @pytest.mark.training
-def test_equal_trials_run_once_and_done_ones_are_left(trial, tmp_path, starts, monkeypatch):
+def test_equal_trials_run_once_and_done_ones_are_left(trial, tmp_path, starts, monkeypatch, blobs):
     monkeypatch.setattr("surelabel.jobs.local_backend._count_cores", lambda: 6)
-    first, second = without_threads(trial()), trial("car")
+    first, second = without_threads(trial(source=str(blobs))), trial("car", source=str(blobs))
     outcome = run_all([first, Trial({"also": "here"}, first.config), second], tmp_path, backend=LocalBackend(workers=3))
     assert sorted(outcome.done) == sorted([first.name, second.name])
     assert outcome.is_complete
@@ -62,8 +62,9 @@ def test_killed_run_goes_on_from_its_state_bit_equal(trial, tmp_path, killer, ou
 
 
 @pytest.mark.training
-def test_failures_are_listed_with_their_reasons_and_the_rest_is_done(trial, tmp_path, killer):
-    doomed, missing, blocked, fine = trial(epochs=900), trial(labels="missing.csv"), trial(seed=1), trial(seed=2)
+def test_failures_are_listed_with_their_reasons_and_the_rest_is_done(trial, tmp_path, killer, blobs):
+    doomed, missing = trial(epochs=900), trial(source=str(blobs), labels="missing.csv")
+    blocked, fine = trial(seed=1, source=str(blobs)), trial(seed=2, source=str(blobs))
     lock = run_of(blocked, tmp_path).path / "lock"
     lock.mkdir(parents=True)  # which no run can open
     watcher = killer(doomed.name, times=2)

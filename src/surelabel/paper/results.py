@@ -7,7 +7,7 @@ from typing import Any
 
 from surelabel.errors import SurelabelError
 from surelabel.files import replace_text
-from surelabel.jobs.standing import standing
+from surelabel.jobs import find_state
 from surelabel.paper.chosen_epoch import chosen_value
 from surelabel.paper.published import published
 from surelabel.paper.result_cells import Cell, Entry, Summary, Table
@@ -77,7 +77,7 @@ def _unplanned(numbers: list[Published], trials: Sequence[Trial]) -> list[tuple[
 def _epochs(trial: Trial, path: Path) -> list[dict[str, Any]] | None:
     """The metrics of its finished run; None if there is none, or something else that whoever trains it complains of."""
     try:
-        return RunDir(path).metrics() if standing(trial, path) == "done" else None
+        return RunDir(path).metrics() if find_state(trial, path) == "done" else None
     except SurelabelError:
         return None
 
