@@ -11,7 +11,7 @@ from surelabel.errors import RunError, SurelabelError
 
 if TYPE_CHECKING:
     from surelabel.paper.figures import NumberedFigure
-    from surelabel.paper.figures.found import Found
+    from surelabel.paper.figures.panel_runs import Found
 
 EVERY = "all"
 
@@ -35,7 +35,7 @@ def figures(
     from surelabel import api
     from surelabel.data.input_files import refuse_losing
     from surelabel.paper.figures import FIGURES, figure_named
-    from surelabel.paper.figures.found import found_in
+    from surelabel.paper.figures.panel_runs import found_in
 
     chosen = list(FIGURES) if name == EVERY else [figure_named(name)]
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]

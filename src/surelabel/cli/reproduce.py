@@ -123,7 +123,7 @@ def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcom
 
 def _prepare(request: Request, trials: "list[Trial]") -> dict[str, str]:
     """Make the data that runs still need, before any of them starts; returns the runs that get none, with the reason."""
-    from surelabel.paper.preparation import prepare
+    from surelabel.paper.prepare_data import prepare
 
     waiting = [trial for trial in trials if _state(request, trial)[0] in ("new", "begun")]
     without = prepare(request.scale, request.data, request.folder, waiting, console.tell)
@@ -147,7 +147,7 @@ def _report(request: Request, outcome: "Outcome", written: list[Path], seconds: 
         more = {"folder": request.folder, "runs": counts, "entries": entries, "tables": written, "seconds": seconds}
         console.say_json({"name": request.name, "scale": request.scale, "protocol": request.protocol, **more})
         return
-    from surelabel.paper.result_text import markdown
+    from surelabel.paper.result_formats import markdown
 
     console.say(markdown(table))
     console.say(f"{len(outcome.done)} runs done in {seconds:.0f} s, {len(outcome.skipped)} were done before")

@@ -11,7 +11,7 @@ from surelabel.jobs import find_state
 from surelabel.paper.chosen_epoch import chosen_value
 from surelabel.paper.published import published
 from surelabel.paper.result_cells import Cell, Entry, Summary, Table
-from surelabel.paper.result_text import FORMATS
+from surelabel.paper.result_formats import FORMATS
 from surelabel.paper.tables import Measure, Preset, Published, Trial, preset_named
 from surelabel.runs.run_dir import RunDir
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from surelabel.config import RunConfig
-from surelabel.paper.figures.found import Found, found_in
+from surelabel.paper.figures.panel_runs import Found, found_in
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 GIVEN = np.array([0, 1, 1, 2, 0, 2])

@@ -4,10 +4,10 @@ import pytest
 
 from surelabel.paper.figures import figure_named
 from surelabel.paper.figures.choosing import chosen
-from surelabel.paper.figures.found import Found
+from surelabel.paper.figures.panel_runs import Found
 from surelabel.paper.figures.studies import study
 from surelabel.paper.tables import PRESETS, planned
-from surelabel.paper.tables.car_settings import car_setting
+from surelabel.paper.tables.cifar_settings import car_setting
 from surelabel.paper.tables.scales import SCALES
 from surelabel.runs.run_dir import RunDir
 

@@ -22,7 +22,7 @@ from surelabel.paper.figures.label_pairs import (
     shares_of_rows,
     span_of_means,
 )
-from surelabel.paper.figures.training_rows import TrainingRows
+from surelabel.paper.figures.training_samples import TrainingRows
 from surelabel.plotting.memorisation import memorisation_figure
 from surelabel.plotting.panels import NOT_RUN, plain_text
 

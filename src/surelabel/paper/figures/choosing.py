@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from surelabel.paper.figures.found import Found
+from surelabel.paper.figures.panel_runs import Found
 from surelabel.paper.figures.wanted import Wanted
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from surelabel.paper.figures.training_rows import TrainingRows
+from surelabel.paper.figures.training_samples import TrainingRows
 from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, digits_for, legend
 from surelabel.plotting.panels import leave_empty, missing_text, panels, plain_text
 

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from surelabel.paper.figures.training_rows import TrainingRows
+from surelabel.paper.figures.training_samples import TrainingRows
 from surelabel.plotting.drawing import GRID, SMALL_TEXT, shortened
 
 RED, GREEN = "#c3202f", "#00785a"

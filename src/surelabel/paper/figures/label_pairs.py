@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from surelabel.paper.figures.training_rows import TrainingRows
+from surelabel.paper.figures.training_samples import TrainingRows
 from surelabel.plotting.drawing import TEXT, digits_for
 from surelabel.plotting.pairs import (
     MOST_CLASSES,

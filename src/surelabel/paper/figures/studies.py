@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from surelabel.paper.figures.choosing import best_source, differing, typical
-from surelabel.paper.figures.drawn import Picture
-from surelabel.paper.figures.found import Found
+from surelabel.paper.figures.figure_kinds import Picture
+from surelabel.paper.figures.panel_runs import Found
 from surelabel.paper.figures.sensitivity import Parameter, is_run, sensitivity_figure, sensitivity_text, summarised
 from surelabel.paper.figures.wanted import OPTIONS, Wanted
 from surelabel.plotting.curves import accuracy_on_test

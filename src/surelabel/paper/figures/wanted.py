@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from surelabel.paper.figures.found import PAPER_DATA, Found
+from surelabel.paper.figures.panel_runs import PAPER_DATA, Found
 from surelabel.plotting.drawing import shortened
 
 ANNEALED = ("cosine_restarts", "cosine", "one_cycle")

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from surelabel.files import replace_text
-from surelabel.paper.figures.found import Found
-from surelabel.paper.figures.numbered import NumberedFigure
+from surelabel.paper.figures.catalogue import NumberedFigure
+from surelabel.paper.figures.panel_runs import Found
 from surelabel.plotting.drawing import Drawing
 
 

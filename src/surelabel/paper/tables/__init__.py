@@ -3,10 +3,10 @@
 from surelabel.jobs.trial import Trial
 from surelabel.paper.published import Published, published
 from surelabel.paper.tables.filtering import parse_only
-from surelabel.paper.tables.planning import PRESETS, planned, preset_named
 from surelabel.paper.tables.prepared import Prepared
 from surelabel.paper.tables.preset import RULES, Measure, Preset
 from surelabel.paper.tables.scales import SCALES, Scale, scale_named
+from surelabel.paper.tables.trials import PRESETS, planned, preset_named
 
 __all__ = [
     "PRESETS",

@@ -6,7 +6,7 @@ On CIFAR-10 beta is 0, so CAR without the reverse term is CAR: two trials with o
 from typing import Any
 
 from surelabel.jobs.trial import Trial
-from surelabel.paper.tables.car_settings import car_setting
+from surelabel.paper.tables.cifar_settings import car_setting
 from surelabel.paper.tables.noises import SYMMETRIC, noises_of
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import Preset

@@ -1,7 +1,7 @@
 """The runs of Figures 2 (c) and 4: the confidence of clean and false labels on CIFAR-100 for several weights of the reverse term."""
 
 from surelabel.jobs.trial import Trial
-from surelabel.paper.tables.car_settings import car_setting
+from surelabel.paper.tables.cifar_settings import car_setting
 from surelabel.paper.tables.noises import SYMMETRIC
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import Preset

@@ -1,7 +1,7 @@
 """The table of correction accuracy: how many targets end at the clean label. Its runs are those of CAR in Table 1."""
 
 from surelabel.jobs.trial import Trial
-from surelabel.paper.tables.car_settings import car_setting
+from surelabel.paper.tables.cifar_settings import car_setting
 from surelabel.paper.tables.noises import noises_of
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import CORRECTION, LAST, Preset

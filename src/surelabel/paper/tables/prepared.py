@@ -1,4 +1,4 @@
-"""Data that a scale needs before its runs start; surelabel.paper.preparation makes them."""
+"""Data that a scale needs before its runs start; surelabel.paper.prepare_data makes them."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from surelabel.jobs.trial import Trial
-from surelabel.paper.tables.car_settings import PUBLISHED, car_setting
+from surelabel.paper.tables.cifar_settings import PUBLISHED, car_setting
 from surelabel.paper.tables.noises import SYMMETRIC
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import Preset

@@ -4,7 +4,7 @@ from typing import Any
 
 from surelabel.jobs.trial import Trial
 from surelabel.paper.tables.ablation import NOISES
-from surelabel.paper.tables.car_settings import CarSetting, car_setting
+from surelabel.paper.tables.cifar_settings import CarSetting, car_setting
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import Preset
 from surelabel.paper.tables.scales import CIFARS

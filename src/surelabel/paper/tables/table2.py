@@ -5,7 +5,7 @@ from typing import Any
 from surelabel.config import Batches, CosineRestarts, DataConfig, ModelConfig, OptimiserConfig
 from surelabel.jobs.trial import Trial
 from surelabel.paper.tables import original_protocols
-from surelabel.paper.tables.car_settings import CLOTHING1M
+from surelabel.paper.tables.cifar_settings import CLOTHING1M
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import BEST_CLEAN_VALIDATION, BEST_TEST, BEST_VALIDATION, LAST, Measure, Preset
 from surelabel.paper.tables.real_world import own_or_shared

@@ -5,7 +5,7 @@ from typing import Any
 from surelabel.config import CosineRestarts, DataConfig, ModelConfig, OptimiserConfig
 from surelabel.jobs.trial import Trial
 from surelabel.paper.tables import original_protocols
-from surelabel.paper.tables.car_settings import WEBVISION
+from surelabel.paper.tables.cifar_settings import WEBVISION
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import Measure, Preset
 from surelabel.paper.tables.real_world import own_or_shared

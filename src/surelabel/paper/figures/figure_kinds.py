@@ -11,7 +11,6 @@ from surelabel.errors import RunError
 from surelabel.paper.figures.choosing import chosen
 from surelabel.paper.figures.confidence_density import confidence_groups, density_figure, density_text
 from surelabel.paper.figures.corrections import corrections_figure, corrections_text, surest_corrections
-from surelabel.paper.figures.found import Found
 from surelabel.paper.figures.gradient_share import gradient_figure, gradient_text
 from surelabel.paper.figures.label_pairs import (
     confidence_figure,
@@ -21,7 +20,8 @@ from surelabel.paper.figures.label_pairs import (
     correction_table,
     correction_text,
 )
-from surelabel.paper.figures.training_rows import known_rows, training_rows
+from surelabel.paper.figures.panel_runs import Found
+from surelabel.paper.figures.training_samples import known_rows, training_rows
 from surelabel.paper.figures.wanted import SCHEDULES, Wanted, method_text, setting_text
 from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
 from surelabel.plotting.panels import missing_text

@@ -4,7 +4,7 @@ import pytest
 
 from surelabel.errors import RunError
 from surelabel.paper.figures.choosing import chosen, differing, typical
-from surelabel.paper.figures.found import found_in
+from surelabel.paper.figures.panel_runs import found_in
 from surelabel.paper.figures.wanted import ANNEALED, STEPPED, Wanted, data_text, setting_text
 
 NOISE = ("symmetric", 0.4)

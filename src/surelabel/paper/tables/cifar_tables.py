@@ -4,7 +4,7 @@ from typing import Any
 
 from surelabel.jobs.trial import Trial
 from surelabel.paper.tables import original_protocols
-from surelabel.paper.tables.car_settings import car_setting
+from surelabel.paper.tables.cifar_settings import car_setting
 from surelabel.paper.tables.noises import ASYMMETRIC, BLOCK, noises_of
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import Preset

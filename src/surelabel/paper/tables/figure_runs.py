@@ -1,7 +1,7 @@
 """The runs of Figures 1 and 3: cross entropy with two schedules, and CAR, with the gradient's share of clean and false labels."""
 
 from surelabel.jobs.trial import Trial
-from surelabel.paper.tables.car_settings import car_setting
+from surelabel.paper.tables.cifar_settings import car_setting
 from surelabel.paper.tables.noises import SYMMETRIC
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import Preset

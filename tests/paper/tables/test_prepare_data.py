@@ -11,7 +11,7 @@ import surelabel
 from surelabel.data import load_corpus
 from surelabel.errors import DataError
 from surelabel.models.patches import draw_filters
-from surelabel.paper.preparation import prepare, prepare_one
+from surelabel.paper.prepare_data import prepare, prepare_one
 from surelabel.paper.tables import SCALES, Prepared, planned
 
 FEW = {

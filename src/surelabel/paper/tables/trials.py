@@ -6,16 +6,16 @@ from pathlib import Path
 from surelabel.errors import ConfigError
 from surelabel.jobs.trial import Trial
 from surelabel.paper.tables.ablation import ABLATION
+from surelabel.paper.tables.cifar_tables import TABLE1
 from surelabel.paper.tables.confidence import CONFIDENCE
 from surelabel.paper.tables.correction import CORRECTION_PRESET
+from surelabel.paper.tables.figure_runs import MEMORISATION
 from surelabel.paper.tables.filtering import selected
-from surelabel.paper.tables.memorisation import MEMORISATION
 from surelabel.paper.tables.plan import Plan
 from surelabel.paper.tables.preset import Preset
 from surelabel.paper.tables.scales import scale_named
 from surelabel.paper.tables.sensitivity import SENSITIVITY
 from surelabel.paper.tables.strategies import STRATEGIES_PRESET
-from surelabel.paper.tables.table1 import TABLE1
 from surelabel.paper.tables.table2 import TABLE2
 from surelabel.paper.tables.table3 import TABLE3
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from surelabel.errors import ConfigError, RunError
-from surelabel.paper.figures import drawn
-from surelabel.paper.figures.drawn import Draw, corrected_images, from_panels
-from surelabel.paper.figures.found import Found
+from surelabel.paper.figures import figure_kinds
+from surelabel.paper.figures.figure_kinds import Draw, corrected_images, from_panels
 from surelabel.paper.figures.gradient_share import MEASURED
+from surelabel.paper.figures.panel_runs import Found
 from surelabel.paper.figures.studies import draw_study
 from surelabel.paper.figures.wanted import (
     ANNEALED,
@@ -91,7 +91,7 @@ def _sensitivity(number: int, data: str) -> NumberedFigure:
 def _confidence(number: int, noise: tuple[str, float]) -> NumberedFigure:
     title = "Average confidence by clean and false label (CAR)"
     name = f"confidence-{100 * noise[1]:g}"
-    return NumberedFigure(number, name, title, _pair(noise), ("correction",), from_panels(drawn.confidence))
+    return NumberedFigure(number, name, title, _pair(noise), ("correction",), from_panels(figure_kinds.confidence))
 
 
 def _images(number: int, data: str, preset: str) -> NumberedFigure:
@@ -120,7 +120,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         "What becomes of clean and of false labels: {setting}",
         _three_ways(),
         ("memorisation",),
-        from_panels(drawn.memorisation),
+        from_panels(figure_kinds.memorisation),
     ),
     NumberedFigure(
         2,
@@ -128,7 +128,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         r"Density of confidence $\tau$ (CAR, $\beta$ = 0)",
         _DENSITIES,
         ("confidence",),
-        from_panels(drawn.density),
+        from_panels(figure_kinds.density),
     ),
     NumberedFigure(
         3,
@@ -136,7 +136,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         "Share of the gradient from clean and from false labels: {setting}",
         _three_ways(MEASURED),
         ("memorisation",),
-        from_panels(drawn.gradients),
+        from_panels(figure_kinds.gradients),
     ),
     NumberedFigure(
         4,
@@ -144,11 +144,11 @@ FIGURES: tuple[NumberedFigure, ...] = (
         r"Effect of $\beta$ on the density of confidence $\tau$: {method}, {setting}",
         _BY_BETA,
         ("confidence",),
-        from_panels(drawn.density_by_option),
+        from_panels(figure_kinds.density_by_option),
     ),
     _confidence(5, SYMMETRIC_40),
-    NumberedFigure(6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), from_panels(drawn.correction)),
-    NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), from_panels(drawn.correction)),
+    NumberedFigure(6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), from_panels(figure_kinds.correction)),
+    NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), from_panels(figure_kinds.correction)),
     _confidence(8, SYMMETRIC_60),
     _confidence(9, SYMMETRIC_80),
     _sensitivity(10, "cifar10"),

@@ -8,7 +8,7 @@ import torch
 
 from surelabel.errors import ConfigError, RunError
 from surelabel.paper.figures import FIGURES, figure_named, write_figure
-from surelabel.paper.figures.found import found_in
+from surelabel.paper.figures.panel_runs import found_in
 from surelabel.plotting.panels import NOT_RUN
 
 WAYS = {
