@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from surelabel import api
 from surelabel.cli import app
-from surelabel.paper.tables import PRESETS, SCALES, Prepared, Preset, Trial
+from surelabel.paper.tables import PRESETS, SCALES, PreparedData, Preset, Trial
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_a_run_in_the_place_of_another_is_a_failure_and_no_result(toy, trial, tm
 @pytest.fixture
 def two_sets(trial, monkeypatch, tmp_path):
     """A table of two data sets, of which one cannot be prepared."""
-    kept, missing = (Prepared("subset", data, 8, 4) for data in ("cifar10", "cifar100"))
+    kept, missing = (PreparedData("subset", data, 8, 4) for data in ("cifar10", "cifar100"))
 
     def trials(plan):
         sources = {"here": kept.path(plan.folder), "missing": missing.path(plan.folder)}

@@ -31,27 +31,32 @@ class Request:
 
     def trials(self, filtered: bool = True) -> "list[Trial]":
         """The trials asked for, or all of the table."""
-        from surelabel.paper.tables import parse_only, planned
+        from surelabel.paper.tables import parse_only, plan_trials
 
         only = parse_only(self.only) if self.only and filtered else None
-        return planned(
+        return plan_trials(
             self.name, scale=self.scale, protocol=self.protocol, only=only, data=self.data, folder=self.folder
         )
 
     def table(self, filtered: bool = True) -> "Table":
         """What the finished runs say of the trials asked for, or of the whole published table."""
-        from surelabel.paper import results
+        from surelabel.paper.results import make_table
 
-        more = {"with_unplanned": not filtered and self.scale == "paper"}
-        trials = self.trials(filtered)
-        return results.table(self.name, trials, self.folder, scale=self.scale, protocol=self.protocol, **more)
+        return make_table(
+            self.name,
+            self.trials(filtered),
+            self.folder,
+            scale=self.scale,
+            protocol=self.protocol,
+            with_unplanned=not filtered and self.scale == "paper",
+        )
 
     @property
     def tables_folder(self) -> Path:
         """One protocol's tables do not overwrite another's."""
-        from surelabel.paper.tables import preset_named
+        from surelabel.paper.tables import find_preset
 
-        usual, *_ = preset_named(self.name).protocols
+        usual, *_ = find_preset(self.name).protocols
         return self.folder / "tables" / ("" if self.protocol == usual else self.protocol)
 
 
@@ -134,9 +139,9 @@ def _prepare(request: Request, trials: "list[Trial]") -> dict[str, str]:
 
 def _write_tables(request: Request) -> list[Path]:
     """The whole table, whatever part of it was asked for: what was not run stays empty."""
-    from surelabel.paper import results
+    from surelabel.paper.result_formats import write_table
 
-    return results.write(request.table(filtered=False), request.tables_folder)
+    return write_table(request.table(filtered=False), request.tables_folder)
 
 
 def _report(request: Request, outcome: "Outcome", written: list[Path], seconds: float, json: bool) -> None:
@@ -147,9 +152,9 @@ def _report(request: Request, outcome: "Outcome", written: list[Path], seconds: 
         more = {"folder": request.folder, "runs": counts, "entries": entries, "tables": written, "seconds": seconds}
         console.say_json({"name": request.name, "scale": request.scale, "protocol": request.protocol, **more})
         return
-    from surelabel.paper.result_formats import markdown
+    from surelabel.paper.result_formats import to_markdown
 
-    console.say(markdown(table))
+    console.say(to_markdown(table))
     console.say(f"{len(outcome.done)} runs done in {seconds:.0f} s, {len(outcome.skipped)} were done before")
     console.say(f"Tables: {', '.join(map(str, written))}")
     for name, reason in outcome.failed.items():

@@ -1,4 +1,4 @@
-"""Makes the data that a scale needs before its runs start: the first rows of a data set, as images or as features of patches."""
+"""Make the data that a scale needs: the first rows of a data set, as images or as patch features."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from surelabel.config import DataConfig
 from surelabel.data import Corpus, Examples, load_corpus
 from surelabel.errors import DataError, SurelabelError
 from surelabel.models.patches import draw_filters
-from surelabel.paper.tables import Prepared, Trial, scale_named
+from surelabel.paper.tables import PreparedData, Trial, find_scale
 
 
 def prepare(
@@ -21,12 +21,12 @@ def prepare(
     trials: Sequence[Trial],
     tell: Callable[[str], None] = lambda text: None,
 ) -> dict[str, str]:
-    """Make the files that these trials read, where they are missing; returns the trials that get none, by name, with the reason.
+    """Make missing files that these trials read; return the trials whose file failed, with the reason.
 
-    `data_root` holds a folder for each data set, such as cifar10; None looks in the usual places.
+    `data_root` holds a folder for each data set, such as cifar10; None searches the usual places.
     """
     without: dict[str, str] = {}
-    for one in scale_named(scale).prepared.values():
+    for one in find_scale(scale).prepared.values():
         path = one.path(folder)
         readers = [trial for trial in trials if trial.config.data.source == str(path)]
         if not readers or path.is_file():
@@ -39,8 +39,8 @@ def prepare(
     return without
 
 
-def prepare_one(prepared: Prepared, data_root: Path | None, folder: Path) -> Path:
-    """One file; one that is there is left as it is, for it is only ever put in place whole."""
+def prepare_one(prepared: PreparedData, data_root: Path | None, folder: Path) -> Path:
+    """Make a file unless it exists: files are only ever put in place complete."""
     path = prepared.path(folder)
     if not path.is_file():
         root = None if data_root is None else str(data_root / prepared.data)
@@ -49,14 +49,14 @@ def prepare_one(prepared: Prepared, data_root: Path | None, folder: Path) -> Pat
     return path
 
 
-def _subset(prepared: Prepared, corpus: Corpus) -> dict[str, np.ndarray]:
-    """Images as they are."""
+def _subset(prepared: PreparedData, corpus: Corpus) -> dict[str, np.ndarray]:
+    """Return the images themselves."""
     train, test = _first_rows(prepared, corpus)
     return {"x": _images(train).numpy(), "x_test": _images(test).numpy(), **_labels(train, test, corpus.class_names)}
 
 
-def _patches(prepared: Prepared, corpus: Corpus) -> dict[str, np.ndarray]:
-    """Features of images, with filters from the training images."""
+def _patches(prepared: PreparedData, corpus: Corpus) -> dict[str, np.ndarray]:
+    """Return features of the images, with filters drawn from the training images."""
     train, test = _first_rows(prepared, corpus)
     filters = draw_filters(_images(train), prepared.num_filters, prepared.patch_size, prepared.seed)
     x, x_test = (filters.features(_images(rows)).numpy() for rows in (train, test))
@@ -66,7 +66,7 @@ def _patches(prepared: Prepared, corpus: Corpus) -> dict[str, np.ndarray]:
 _KINDS = {"subset": _subset, "patches": _patches}
 
 
-def _first_rows(prepared: Prepared, corpus: Corpus) -> tuple[Examples, Examples]:
+def _first_rows(prepared: PreparedData, corpus: Corpus) -> tuple[Examples, Examples]:
     parts = {"training": (corpus.train, prepared.num_train), "test": (corpus.tests["test"], prepared.num_test)}
     for name, (rows, count) in parts.items():
         if len(rows) < count:
@@ -82,12 +82,12 @@ def _first_rows(prepared: Prepared, corpus: Corpus) -> tuple[Examples, Examples]
 
 
 def _images(rows: Examples) -> torch.Tensor:
-    """(N, C, H, W) uint8, in memory."""
+    """Return (N, C, H, W) uint8 in memory."""
     return rows.x[torch.arange(len(rows))]
 
 
 def _labels(train: Examples, test: Examples, class_names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """Given labels by class number; they are the clean ones, into which runs inject their noise."""
+    """Return labels, ids and class names; the labels are clean, and runs inject noise into them."""
     return {
         "y": train.label.numpy(),
         "clean": (train.label if train.clean is None else train.clean).numpy(),
@@ -99,6 +99,6 @@ def _labels(train: Examples, test: Examples, class_names: tuple[str, ...]) -> di
 
 
 def _write(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Whole or not at all."""
+    """Write a file completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     files.replace_stream(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]

@@ -1,32 +1,44 @@
-"""A table as Markdown, csv and LaTeX."""
+"""Write a table as Markdown, csv and LaTeX."""
 
 import csv
 import io
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from surelabel.paper.result_cells import Entry, Summary, Table
-from surelabel.paper.tables import RULES, Published, scale_named
+from surelabel.files import replace_text
+from surelabel.paper.results import Entry, Summary, Table
+from surelabel.paper.tables import RULES, Published, find_scale
 
 Grid = list[list[str]]
 
 
-def markdown(table: Table) -> str:
-    """The table as the paper has it, then every number by every rule."""
+def write_table(table: Table, folder: Path) -> list[Path]:
+    """Write NAME.md, NAME.csv and NAME.tex into `folder`, and return their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for suffix, form in _FORMATS.items():
+        paths.append(folder / f"{table.preset.name}.{suffix}")
+        replace_text(paths[-1], form(table))
+    return paths
+
+
+def to_markdown(table: Table) -> str:
+    """Return the table as in the paper, then every number by every rule."""
     head = f"# {table.preset.title}\n\nScale {table.scale}; ours trained with protocol {table.protocol}."
     legend = (
         f"Ours in percent, mean ± standard deviation over seeds (number of seeds), {RULES[table.rule]}; after the stroke the published "
         "number, and ours minus it. Empty: not run, or not published."
     )
-    if not scale_named(table.scale).is_published:
+    if not find_scale(table.scale).is_published:
         legend += " Published numbers are of the full protocol: at this scale the order of methods compares, not the accuracy."
-    grid, listing = (_markdown_table(rows) for rows in (_grid(table, _both), _listing(table)))
+    grid, listing = (_markdown_table(rows) for rows in (_grid(table, _format_both), _listing(table)))
     return "\n\n".join([head, legend, grid, "## By every rule", listing]) + "\n"
 
 
-def latex(table: Table) -> str:
-    """The table as the paper has it; ours, and in brackets the published number."""
-    rows = _grid(table, _both_in_latex)
-    body = [" & ".join(map(_escaped, row)) + r" \\" for row in rows]
+def to_latex(table: Table) -> str:
+    """Return the table as in the paper: our numbers, and the published ones in brackets."""
+    rows = _grid(table, _format_latex)
+    body = [" & ".join(map(_escape, row)) + r" \\" for row in rows]
     width = len(rows[0])
     lines = [
         f"% scale {table.scale}, protocol {table.protocol}, {RULES[table.rule]}; in brackets as published, and ours minus it",
@@ -41,8 +53,8 @@ def latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def comma_separated(table: Table) -> str:
-    """One line for each cell and measure."""
+def to_csv(table: Table) -> str:
+    """Return one line for each cell and measure."""
     rules = table.preset.rules
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -61,22 +73,23 @@ def comma_separated(table: Table) -> str:
                 table.protocol,
                 entry.num_planned,
                 entry.num_done,
-                *(part for rule in rules for part in _parts(entry.summaries[rule])),
+                *(part for rule in rules for part in _summary_parts(entry.summaries[rule])),
                 *_published_parts(entry),
                 _number(entry.difference(table.rule)),
                 "; ".join(
-                    f"{_of_paper(number)} ({number.protocol}, {number.source})" for number in entry.published[1:]
+                    f"{_format_published(number)} ({number.protocol}, {number.source})"
+                    for number in entry.published[1:]
                 ),
             ]
         )
     return text.getvalue()
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {"md": markdown, "csv": comma_separated, "tex": latex}
+_FORMATS: dict[str, Callable[[Table], str]] = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 
 
-def _grid(table: Table, shown: Callable[[Entry, str], str]) -> Grid:
-    """Header and rows; what is not a row of the preset is a column, and so is each measure."""
+def _grid(table: Table, format_entry: Callable[[Entry, str], str]) -> Grid:
+    """Return header and rows; each measure is a column of its own."""
     preset = table.preset
     rows: dict[tuple[str, ...], None] = {}
     columns: dict[tuple[str, ...], None] = {}
@@ -85,9 +98,9 @@ def _grid(table: Table, shown: Callable[[Entry, str], str]) -> Grid:
         row = tuple(entry.cell[key] for key in preset.rows)
         column = (*(entry.cell[key] for key in preset.columns), entry.measure.title)
         rows[row], columns[column] = None, None
-        found[row, column] = shown(entry, table.rule)
-    says_measure = len(preset.measures) > 1 or not preset.columns
-    names = [" ".join(column if says_measure else column[:-1]) for column in columns]
+        found[row, column] = format_entry(entry, table.rule)
+    names_measure = len(preset.measures) > 1 or not preset.columns
+    names = [" ".join(column if names_measure else column[:-1]) for column in columns]
     header = [*preset.rows, *names]
     return [header, *([*row, *(found.get((row, column), "") for column in columns)] for row in rows)]
 
@@ -103,8 +116,8 @@ def _listing(table: Table) -> Grid:
                 *(entry.cell[key] for key in keys),
                 entry.measure.title,
                 f"{entry.num_done} of {entry.num_planned}",
-                *(_ours(entry.summaries[rule]) for rule in rules),
-                "; ".join(map(_of_paper, entry.published)),
+                *(_format_summary(entry.summaries[rule]) for rule in rules),
+                "; ".join(map(_format_published, entry.published)),
                 "; ".join(number.protocol for number in entry.published),
                 _signed(entry.difference(table.rule)),
             ]
@@ -119,37 +132,37 @@ def _markdown_table(rows: Grid) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines)
 
 
-def _both(entry: Entry, rule: str) -> str:
-    ours, theirs = _ours(entry.summaries[rule]), _with_difference(entry, rule)
+def _format_both(entry: Entry, rule: str) -> str:
+    ours, theirs = _format_summary(entry.summaries[rule]), _format_comparison(entry, rule)
     return f"{ours} / {theirs}".strip() if theirs else ours
 
 
-def _both_in_latex(entry: Entry, rule: str) -> str:
-    theirs = _with_difference(entry, rule)
-    return " ".join(filter(None, [_ours(entry.summaries[rule]), f"[{theirs}]" if theirs else ""]))
+def _format_latex(entry: Entry, rule: str) -> str:
+    theirs = _format_comparison(entry, rule)
+    return " ".join(filter(None, [_format_summary(entry.summaries[rule]), f"[{theirs}]" if theirs else ""]))
 
 
-def _with_difference(entry: Entry, rule: str) -> str:
-    """The published number, and ours minus it where there is one."""
-    theirs = _of_paper(entry.published[0]) if entry.published else ""
+def _format_comparison(entry: Entry, rule: str) -> str:
+    """Return the published number, and ours minus it."""
+    theirs = _format_published(entry.published[0]) if entry.published else ""
     return ", ".join(filter(None, [theirs, _signed(entry.difference(rule))]))
 
 
-def _ours(summary: Summary | None) -> str:
+def _format_summary(summary: Summary | None) -> str:
     if summary is None:
         return ""
-    return f"{_with_deviation(summary.mean, summary.std)} ({summary.num_seeds})"
+    return f"{_format_mean(summary.mean, summary.std)} ({summary.num_seeds})"
 
 
-def _of_paper(number: Published) -> str:
-    return number.note if number.mean is None else _with_deviation(number.mean, number.std)
+def _format_published(number: Published) -> str:
+    return number.note if number.mean is None else _format_mean(number.mean, number.std)
 
 
-def _with_deviation(mean: float, std: float | None) -> str:
+def _format_mean(mean: float, std: float | None) -> str:
     return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
 
 
-def _parts(summary: Summary | None) -> Sequence[str]:
+def _summary_parts(summary: Summary | None) -> Sequence[str]:
     return ("", "") if summary is None else (_number(summary.mean), _number(summary.std))
 
 
@@ -168,5 +181,5 @@ def _signed(value: float | None) -> str:
     return "" if value is None else f"{value:+.2f}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("_", r"\_").replace("%", r"\%").replace("±", r"$\pm$")

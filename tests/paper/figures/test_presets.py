@@ -6,7 +6,7 @@ from surelabel.paper.figures import figure_named
 from surelabel.paper.figures.choosing import chosen
 from surelabel.paper.figures.panel_runs import Found
 from surelabel.paper.figures.studies import study
-from surelabel.paper.tables import PRESETS, planned
+from surelabel.paper.tables import PRESETS, plan_trials
 from surelabel.paper.tables.cifar_settings import car_setting
 from surelabel.paper.tables.scales import SCALES
 from surelabel.runs.run_dir import RunDir
@@ -15,7 +15,7 @@ from surelabel.runs.run_dir import RunDir
 def trained(preset: str, scale: str) -> list[Found]:
     """The runs of a preset, as if they were finished."""
     runs = {}
-    for trial in planned(preset, scale=scale):
+    for trial in plan_trials(preset, scale=scale):
         runs[trial.name] = one = Found(RunDir(trial.name), trial.config, None)
         measured = {"gradient_share": {}} if trial.config.train.gradient_share else {}
         # What would be read from the run directory.

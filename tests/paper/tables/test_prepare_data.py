@@ -12,11 +12,11 @@ from surelabel.data import load_corpus
 from surelabel.errors import DataError
 from surelabel.models.patches import draw_filters
 from surelabel.paper.prepare_data import prepare, prepare_one
-from surelabel.paper.tables import SCALES, Prepared, planned
+from surelabel.paper.tables import SCALES, PreparedData, plan_trials
 
 FEW = {
-    "small": Prepared("subset", "cifar10", 40, 20),
-    "tiny": Prepared("patches", "cifar10", 40, 20, num_filters=3),
+    "small": PreparedData("subset", "cifar10", 40, 20),
+    "tiny": PreparedData("patches", "cifar10", 40, 20, num_filters=3),
 }
 
 
@@ -31,7 +31,7 @@ def few_rows(monkeypatch):
 @pytest.mark.parametrize("noise", ["symmetric:0.4", "asymmetric:0.4"])
 def test_a_run_of_a_scale_trains_on_what_was_prepared(scale, noise, few_rows, cifar_root, tmp_path):
     only = {"method": ["car"], "noise": [noise], "seed": ["0"]}
-    (trial,) = planned("table1", scale=scale, only=only, folder=tmp_path)
+    (trial,) = plan_trials("table1", scale=scale, only=only, folder=tmp_path)
     told = []
     assert prepare(scale, cifar_root, tmp_path, [trial], told.append) == {}
     assert told == [f"preparing {trial.config.data.source}"]
@@ -51,23 +51,23 @@ def test_a_run_of_a_scale_trains_on_what_was_prepared(scale, noise, few_rows, ci
 
 
 def test_it_is_done_once_and_leaves_nothing_half(few_rows, cifar_root, tmp_path):
-    trials = planned("table1", scale="tiny", only={"method": ["car"], "seed": ["0"]}, folder=tmp_path)
+    trials = plan_trials("table1", scale="tiny", only={"method": ["car"], "seed": ["0"]}, folder=tmp_path)
     prepare("tiny", cifar_root, tmp_path, trials)
     (path,) = (tmp_path / "data").iterdir()
     before, told = path.stat().st_mtime_ns, []
     assert prepare("tiny", None, tmp_path, trials, told.append) == {}
     assert (path.stat().st_mtime_ns, told) == (before, [])
     assert prepare("small", None, tmp_path, []) == {}
-    assert prepare("paper", None, tmp_path, planned("table1")) == {}
+    assert prepare("paper", None, tmp_path, plan_trials("table1")) == {}
 
 
 def test_trials_without_their_data_are_named_and_others_get_theirs(monkeypatch, cifar_root, tmp_path):
     """The reason names the tree that is expected."""
-    sets = {data: Prepared("subset", data, 40, 20) for data in ("cifar10", "cifar100")}
+    sets = {data: PreparedData("subset", data, 40, 20) for data in ("cifar10", "cifar100")}
     monkeypatch.setitem(SCALES, "small", replace(SCALES["small"], prepared=sets))
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "cifar10").symlink_to(cifar_root / "cifar10")
-    trials = planned("correction", scale="small", folder=tmp_path, only={"noise": ["symmetric:0.4"]})
+    trials = plan_trials("correction", scale="small", folder=tmp_path, only={"noise": ["symmetric:0.4"]})
     without = prepare("small", tmp_path / "root", tmp_path, trials)
     assert sets["cifar10"].path(tmp_path).is_file()
     (missing,) = [trial for trial in trials if trial.cell["data"] == "cifar100"]
@@ -77,7 +77,7 @@ def test_trials_without_their_data_are_named_and_others_get_theirs(monkeypatch, 
 
 def test_too_few_rows_are_refused(cifar_root, tmp_path):
     with pytest.raises(DataError, match="60 training rows; this scale needs the first 10000"):
-        prepare_one(Prepared("subset", "cifar10", 10_000, 5_000), cifar_root, tmp_path)
+        prepare_one(PreparedData("subset", "cifar10", 10_000, 5_000), cifar_root, tmp_path)
 
 
 def test_patches_see_the_image_and_not_its_brightness():
@@ -108,4 +108,4 @@ def test_a_prepared_path_lies_in_the_folder():
 
 def test_rows_that_are_sorted_by_class_are_refused(cifar_root, tmp_path):
     with pytest.raises(DataError, match=r"its first 7 rows are of 7 of 10 classes; this scale needs the data in their"):
-        prepare_one(Prepared("subset", "cifar10", 7, 5), cifar_root, tmp_path)
+        prepare_one(PreparedData("subset", "cifar10", 7, 5), cifar_root, tmp_path)

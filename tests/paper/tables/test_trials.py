@@ -6,7 +6,7 @@ import pytest
 
 from surelabel.config import Constant, Cosine, CosineRestarts, MultiStep, OneCycle
 from surelabel.errors import ConfigError
-from surelabel.paper.tables import PRESETS, SCALES, Trial, parse_only, planned
+from surelabel.paper.tables import PRESETS, SCALES, Trial, parse_only, plan_trials
 
 
 def test_only_reads_keys_and_values():
@@ -22,7 +22,7 @@ def test_only_refuses_what_is_no_assignment(text):
 
 
 def test_only_keeps_cells_with_all_keys():
-    trials = planned("table1", only={"method": ["car", "elr"], "noise": ["symmetric:0.4"], "data": ["cifar10"]})
+    trials = plan_trials("table1", only={"method": ["car", "elr"], "noise": ["symmetric:0.4"], "data": ["cifar10"]})
     assert len(trials) == 2 * 3
     assert {trial.cell["method"] for trial in trials} == {"car", "elr"}
 
@@ -42,14 +42,14 @@ def test_only_keeps_cells_with_all_keys():
 )
 def test_errors_list_what_there_is(arguments, said):
     with pytest.raises(ConfigError, match=said):
-        planned(**arguments)
+        plan_trials(**arguments)
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_cells_have_the_keys_of_rows_and_columns(name):
     preset = PRESETS[name]
     for scale in preset.scales:
-        trials = planned(name, scale=scale)
+        trials = plan_trials(name, scale=scale)
         assert trials
         for trial in trials:
             assert set(trial.cell) == {*preset.rows, *preset.columns}
@@ -57,7 +57,7 @@ def test_cells_have_the_keys_of_rows_and_columns(name):
 
 def test_small_is_real_images_on_a_fast_network():
     folder = Path("somewhere")
-    (trial,) = planned(
+    (trial,) = plan_trials(
         "table1",
         scale="small",
         folder=folder,
@@ -79,7 +79,7 @@ def test_small_is_real_images_on_a_fast_network():
 def test_scaled_car_learns_in_time(scale):
     """Q0 = lambda / (K - 1) of 0.1 to 0.25, and at least 15 target updates."""
     classes = {"cifar10": 10, "cifar100": 100}
-    for trial in planned("table1", scale=scale, only={"method": ["car"]}):
+    for trial in plan_trials("table1", scale=scale, only={"method": ["car"]}):
         options = trial.config.method.options
         assert 0.1 <= options["penalty_weight"] / (classes[trial.cell["data"]] - 1) <= 0.25
         assert trial.config.optimiser.rate_period == 1
@@ -87,13 +87,13 @@ def test_scaled_car_learns_in_time(scale):
 
 
 def test_tiny_car_corrects_from_the_published_share_of_the_epochs_on():
-    for trial in planned("table1", scale="tiny", only={"method": ["car"]}):
+    for trial in plan_trials("table1", scale="tiny", only={"method": ["car"]}):
         assert trial.config.method.options["correction_start"] == round(60 / 500 * trial.config.train.epochs)
 
 
 def test_scaled_grids_keep_their_proportions():
     cells = {"data": ["cifar10"]}
-    trials = planned("sensitivity", scale="small", only=cells)
+    trials = plan_trials("sensitivity", scale="small", only=cells)
     values = {}
     for trial in trials:
         values.setdefault(trial.cell["parameter"], []).append(trial.cell["value"])
@@ -103,7 +103,7 @@ def test_scaled_grids_keep_their_proportions():
 
 
 def test_tiny_is_twelve_methods_on_one_thread():
-    trials = planned("table1", scale="tiny")
+    trials = plan_trials("table1", scale="tiny")
     assert len({trial.cell["method"] for trial in trials}) == 12
     assert {trial.config.model.name for trial in trials} == {"mlp"}
     assert {trial.config.train.threads for trial in trials} == {1}
@@ -116,7 +116,7 @@ def test_prepared_data_are_named_by_what_matters():
 
 
 def test_a_name_tells_configurations_apart_and_nothing_else():
-    (trial, *_) = planned("table1", only={"method": ["car"]})
+    (trial, *_) = plan_trials("table1", only={"method": ["car"]})
     train, optimiser, data = trial.config.train, trial.config.optimiser, trial.config.data
 
     def named(**changes):

@@ -6,14 +6,14 @@ import pytest
 
 import surelabel
 from surelabel.console import Silent
-from surelabel.paper.tables import PRESETS, Trial, planned
+from surelabel.paper.tables import PRESETS, Trial, plan_trials
 
 
 def distinct() -> dict[str, tuple[str, int]]:
     """By method, backbone and data set, the preset and the place of a trial that has them."""
     found: dict[str, tuple[str, int]] = {}
     for name in PRESETS:
-        for place, trial in enumerate(planned(name)):
+        for place, trial in enumerate(plan_trials(name)):
             config = trial.config
             found.setdefault(f"{config.method.name}-{config.model.name}-{config.data.source}", (name, place))
     return found
@@ -45,7 +45,7 @@ def test_there_are_as_many_as_the_tables_have():
 @pytest.mark.parametrize("case", CASES)
 def test_two_steps(case: str, whole_root: Path, tmp_path: Path):
     name, place = CASES[case]
-    trial: Trial = planned(name, data=whole_root)[place]
+    trial: Trial = plan_trials(name, data=whole_root)[place]
     small = {
         "train.epochs": 1,
         "train.batch_size": 4,

@@ -147,7 +147,9 @@ FIGURES: tuple[NumberedFigure, ...] = (
         from_panels(figure_kinds.density_by_option),
     ),
     _confidence(5, SYMMETRIC_40),
-    NumberedFigure(6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), from_panels(figure_kinds.correction)),
+    NumberedFigure(
+        6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), from_panels(figure_kinds.correction)
+    ),
     NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), from_panels(figure_kinds.correction)),
     _confidence(8, SYMMETRIC_60),
     _confidence(9, SYMMETRIC_80),
