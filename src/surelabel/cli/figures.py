@@ -11,7 +11,7 @@ from surelabel.errors import RunError, SurelabelError
 
 if TYPE_CHECKING:
     from surelabel.paper.figures import NumberedFigure
-    from surelabel.paper.figures.panel_runs import Found
+    from surelabel.paper.figures.panel_runs import FoundRun
 
 EVERY = "all"
 
@@ -34,12 +34,12 @@ def figures(
     """Draw the paper's figures from run directories, as png, svg and text."""
     from surelabel import api
     from surelabel.data.input_files import refuse_losing
-    from surelabel.paper.figures import FIGURES, figure_named
-    from surelabel.paper.figures.panel_runs import found_in
+    from surelabel.paper.figures import FIGURES, find_figure
+    from surelabel.paper.figures.panel_runs import find_runs
 
-    chosen = list(FIGURES) if name == EVERY else [figure_named(name)]
+    chosen = list(FIGURES) if name == EVERY else [find_figure(name)]
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
-    there = found_in(places, api.reopen_data)
+    there = find_runs(places, api.reopen_data)
     refuse_losing(out, [one.run for one in there])
     out = out or places[0] / "figures"
     files = {figure.number: _drawn(figure, there, out, name == EVERY) for figure in chosen}
@@ -55,7 +55,7 @@ def figures(
         console.say(f"Figure {number}: {', '.join(map(str, written))}")
 
 
-def _drawn(figure: "NumberedFigure", there: "list[Found]", out: Path, may_lack: bool) -> list[Path]:
+def _drawn(figure: "NumberedFigure", there: "list[FoundRun]", out: Path, may_lack: bool) -> list[Path]:
     """The files of a figure; none, and a note, where it cannot be drawn and others may."""
     from surelabel.paper.figures import write_figure
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from surelabel.config import RunConfig
-from surelabel.paper.figures.panel_runs import Found, found_in
+from surelabel.paper.figures.panel_runs import FoundRun, find_runs
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 GIVEN = np.array([0, 1, 1, 2, 0, 2])
@@ -72,7 +72,7 @@ def make(tmp_path: Path):
 def there(tmp_path: Path):
     """`there()`: the runs of the folder, whose data nobody can read again."""
 
-    def found() -> list[Found]:
-        return found_in([tmp_path], lambda run: pytest.fail("no figure but the last two needs the data"))
+    def found() -> list[FoundRun]:
+        return find_runs([tmp_path], lambda run: pytest.fail("no figure but the last two needs the data"))
 
     return found

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from surelabel.errors import ConfigError, RunError
-from surelabel.paper.figures import FIGURES, figure_named, write_figure
-from surelabel.paper.figures.panel_runs import found_in
+from surelabel.paper.figures import FIGURES, find_figure, write_figure
+from surelabel.paper.figures.panel_runs import find_runs
 from surelabel.plotting.panels import NOT_RUN
 
 WAYS = {
@@ -19,7 +19,7 @@ WAYS = {
 
 
 def drawing_of(number: int, there) -> tuple:
-    drawing, runs = figure_named(str(number)).drawing(there)
+    drawing, runs = find_figure(str(number)).draw_from(there)
     return drawing, [one.run.path.name for one in runs]
 
 
@@ -30,9 +30,9 @@ def empty_panels(drawing) -> list[int]:
 def test_there_are_thirteen_by_number_and_by_name():
     assert [figure.number for figure in FIGURES] == list(range(1, 14))
     assert len({figure.name for figure in FIGURES}) == 13
-    assert figure_named("3") is figure_named("gradients")
+    assert find_figure("3") is find_figure("gradients")
     with pytest.raises(ConfigError, match=r"no figure '14'; there are 1 \(memorisation\), 2"):
-        figure_named("14")
+        find_figure("14")
 
 
 @pytest.mark.parametrize("number", range(1, 14))
@@ -40,12 +40,12 @@ def test_without_runs_the_error_says_which_and_how_to_make_them(number):
     with pytest.raises(
         RunError, match=rf"figure {number} .* needs .*: .* on .*; make them with: surelabel reproduce \w+"
     ):
-        figure_named(str(number)).drawing([])
+        find_figure(str(number)).draw_from([])
 
 
 def test_the_missing_runs_are_named_in_words():
     with pytest.raises(RunError) as caught:
-        figure_named("4").drawing([])
+        find_figure("4").draw_from([])
     assert "CAR on CIFAR-100, 40 % symmetric noise, reverse_weight 0.3" in str(caught.value)
 
 
@@ -136,9 +136,9 @@ def images_of(run):
 def test_corrected_images_of_any_run_on_images(make, tmp_path, number):
     make("features", data="table.npz", input_shape=(7,))
     with pytest.raises(RunError, match="needs finished runs"):
-        drawing_of(number, found_in([tmp_path], images_of))
+        drawing_of(number, find_runs([tmp_path], images_of))
     make("pictures", data="mine.npz", method="elr", noise=None)
-    drawing, runs = drawing_of(number, found_in([tmp_path], images_of))
+    drawing, runs = drawing_of(number, find_runs([tmp_path], images_of))
     assert runs == ["pictures"]
     assert "dog to cat (0.80)" in drawing.text
     assert "bird to dog" in drawing.text
@@ -146,7 +146,7 @@ def test_corrected_images_of_any_run_on_images(make, tmp_path, number):
 
 def test_files_and_their_text(make, there, tmp_path):
     make("car")
-    files = write_figure(figure_named("2"), there(), tmp_path / "out")
+    files = write_figure(find_figure("2"), there(), tmp_path / "out")
     assert [file.name for file in files] == [f"figure-02-density.{kind}" for kind in ("svg", "png", "md")]
     assert files[1].read_bytes().startswith(b"\x89PNG")
     words = files[2].read_text()

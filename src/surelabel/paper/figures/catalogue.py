@@ -1,24 +1,26 @@
-"""The figures of the paper, 1 to 13: their panels, the runs these want, and the preset that trains them."""
+"""Figures 1 to 13 of the paper: the runs of their panels, and the presets that train these runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from surelabel.errors import ConfigError, RunError
+from surelabel.files import replace_text
 from surelabel.paper.figures import figure_kinds
-from surelabel.paper.figures.figure_kinds import Draw, corrected_images, from_panels
+from surelabel.paper.figures.figure_kinds import Draw, draw_corrected_images, draw_panels
 from surelabel.paper.figures.gradient_share import MEASURED
-from surelabel.paper.figures.panel_runs import Found
-from surelabel.paper.figures.studies import draw_study
-from surelabel.paper.figures.wanted import (
+from surelabel.paper.figures.panel_runs import (
     ANNEALED,
+    FULL_CAR,
     GIVEN_LABELS,
     SELECTED,
     STEPPED,
-    WHOLE,
-    Wanted,
+    FoundRun,
+    RunQuery,
     method_text,
     setting_text,
 )
+from surelabel.paper.figures.sensitivity import draw_study
 from surelabel.plotting.drawing import Drawing
 from surelabel.plotting.panels import headline, plain_text
 
@@ -34,17 +36,17 @@ class NumberedFigure:
     number: int
     name: str
     title: str
-    """With {method} and {setting}, which stands for data and noise, where the panels do not say it."""
-    panels: Mapping[str, Wanted]
-    """By the words that stand over a panel while it is empty."""
+    """May contain {method} and {setting} (data and noise), which are those of the first run."""
+    panels: Mapping[str, RunQuery]
+    """By the title that a panel has while it is empty."""
     presets: tuple[str, ...]
-    """Of `surelabel reproduce`, which train its runs."""
+    """The presets of `surelabel reproduce` that train its runs."""
     draw: Draw
     also: str = ""
-    """What else is needed to draw anything."""
+    """What else the runs must have, for the error that says so."""
 
-    def drawing(self, there: Sequence[Found]) -> tuple[Drawing, Sequence[Found]]:
-        """The figure from the runs that are there, and those that stand in it; an error where there is none."""
+    def draw_from(self, there: Sequence[FoundRun]) -> tuple[Drawing, Sequence[FoundRun]]:
+        """Draw the figure from those runs that it needs, and return these; raise if there are none."""
         picture = self.draw(self.panels, there)
         if picture is None:
             raise RunError(self._needs())
@@ -60,21 +62,21 @@ class NumberedFigure:
         return f"{subject}: {wanted}{self.also}; make them with: {commands} (--dry-run says how much that is)"
 
 
-def _three_ways(measured: str | None = None) -> dict[str, Wanted]:
-    """The columns of Figures 1 and 3."""
+def _three_ways(measured: str | None = None) -> dict[str, RunQuery]:
+    """Return the columns of Figures 1 and 3."""
     return {
-        "(a) cross entropy, multi-step": Wanted(
+        "(a) cross entropy, multi-step": RunQuery(
             "cifar10", SYMMETRIC_40, "cross_entropy", GIVEN_LABELS, schedules=STEPPED, measured=measured
         ),
-        "(b) cross entropy, cosine": Wanted(
+        "(b) cross entropy, cosine": RunQuery(
             "cifar10", SYMMETRIC_40, "cross_entropy", GIVEN_LABELS, schedules=ANNEALED, measured=measured
         ),
-        "(c) CAR": Wanted("cifar10", SYMMETRIC_40, options=WHOLE, preferred=SELECTED, measured=measured),
+        "(c) CAR": RunQuery("cifar10", SYMMETRIC_40, options=FULL_CAR, preferred=SELECTED, measured=measured),
     }
 
 
-def _pair(noise: tuple[str, float]) -> dict[str, Wanted]:
-    return {_cifar10(noise): Wanted("cifar10", noise, options=WHOLE, preferred=SELECTED)}
+def _pair(noise: tuple[str, float]) -> dict[str, RunQuery]:
+    return {_cifar10(noise): RunQuery("cifar10", noise, options=FULL_CAR, preferred=SELECTED)}
 
 
 def _cifar10(noise: tuple[str, float]) -> str:
@@ -82,7 +84,7 @@ def _cifar10(noise: tuple[str, float]) -> str:
 
 
 def _sensitivity(number: int, data: str) -> NumberedFigure:
-    panels = {"": Wanted(data, SYMMETRIC_60, options=WHOLE)}
+    panels = {"": RunQuery(data, SYMMETRIC_60, options=FULL_CAR)}
     title = "Test accuracy by one parameter at a time: {method}, {setting}"
     also = ", with at least two values of lambda, beta, E_c, alpha or delta"
     return NumberedFigure(number, f"sensitivity-{data}", title, panels, ("sensitivity",), draw_study, also)
@@ -91,21 +93,21 @@ def _sensitivity(number: int, data: str) -> NumberedFigure:
 def _confidence(number: int, noise: tuple[str, float]) -> NumberedFigure:
     title = "Average confidence by clean and false label (CAR)"
     name = f"confidence-{100 * noise[1]:g}"
-    return NumberedFigure(number, name, title, _pair(noise), ("correction",), from_panels(figure_kinds.confidence))
+    return NumberedFigure(number, name, title, _pair(noise), ("correction",), draw_panels(figure_kinds.confidence))
 
 
 def _images(number: int, data: str, preset: str) -> NumberedFigure:
-    panels = {"": Wanted(data, images=True)}
+    panels = {"": RunQuery(data, images=True)}
     title = "Given label above in red, corrected label below in green: {method}, {setting}"
-    return NumberedFigure(number, f"corrected-{data}", title, panels, (preset,), corrected_images)
+    return NumberedFigure(number, f"corrected-{data}", title, panels, (preset,), draw_corrected_images)
 
 
 _DENSITIES = {
-    f"{name}, 40 % symmetric noise": Wanted(data, SYMMETRIC_40, options={**WHOLE, "reverse_weight": 0.0})
+    f"{name}, 40 % symmetric noise": RunQuery(data, SYMMETRIC_40, options={**FULL_CAR, "reverse_weight": 0.0})
     for name, data in (("CIFAR-10", "cifar10"), ("CIFAR-100", "cifar100"))
 }
 _BY_BETA = {
-    rf"$\beta$ = {beta:g}": Wanted("cifar100", SYMMETRIC_40, options={**WHOLE, "reverse_weight": beta})
+    rf"$\beta$ = {beta:g}": RunQuery("cifar100", SYMMETRIC_40, options={**FULL_CAR, "reverse_weight": beta})
     for beta in BETAS
 }
 _CORRECTIONS = {
@@ -120,7 +122,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         "What becomes of clean and of false labels: {setting}",
         _three_ways(),
         ("memorisation",),
-        from_panels(figure_kinds.memorisation),
+        draw_panels(figure_kinds.memorisation),
     ),
     NumberedFigure(
         2,
@@ -128,7 +130,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         r"Density of confidence $\tau$ (CAR, $\beta$ = 0)",
         _DENSITIES,
         ("confidence",),
-        from_panels(figure_kinds.density),
+        draw_panels(figure_kinds.density),
     ),
     NumberedFigure(
         3,
@@ -136,7 +138,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         "Share of the gradient from clean and from false labels: {setting}",
         _three_ways(MEASURED),
         ("memorisation",),
-        from_panels(figure_kinds.gradients),
+        draw_panels(figure_kinds.gradients),
     ),
     NumberedFigure(
         4,
@@ -144,13 +146,13 @@ FIGURES: tuple[NumberedFigure, ...] = (
         r"Effect of $\beta$ on the density of confidence $\tau$: {method}, {setting}",
         _BY_BETA,
         ("confidence",),
-        from_panels(figure_kinds.density_by_option),
+        draw_panels(figure_kinds.density_by_option),
     ),
     _confidence(5, SYMMETRIC_40),
     NumberedFigure(
-        6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), from_panels(figure_kinds.correction)
+        6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), draw_panels(figure_kinds.correction)
     ),
-    NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), from_panels(figure_kinds.correction)),
+    NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), draw_panels(figure_kinds.correction)),
     _confidence(8, SYMMETRIC_60),
     _confidence(9, SYMMETRIC_80),
     _sensitivity(10, "cifar10"),
@@ -160,10 +162,24 @@ FIGURES: tuple[NumberedFigure, ...] = (
 )
 
 
-def figure_named(text: str) -> NumberedFigure:
-    """A figure by its number or name."""
+def find_figure(text: str) -> NumberedFigure:
+    """Return a figure by its number or name."""
     for figure in FIGURES:
         if text in (str(figure.number), figure.name):
             return figure
     there = ", ".join(f"{figure.number} ({figure.name})" for figure in FIGURES)
     raise ConfigError(f"there is no figure {text!r}; there are {there}")
+
+
+def write_figure(figure: NumberedFigure, there: Sequence[FoundRun], folder: Path) -> list[Path]:
+    """Draw a figure and write it to `folder` as svg, png and text."""
+    drawing, runs = figure.draw_from(there)
+    files = drawing.write(folder)
+    text = folder / f"{drawing.name}.md"
+    replace_text(text, _describe(drawing, runs))
+    return [*files, text]
+
+
+def _describe(drawing: Drawing, runs: Sequence[FoundRun]) -> str:
+    lines = [f"- {one.run.path.name}: {one.config.train.epochs} epochs, seed {one.seed}" for one in runs]
+    return "\n".join([f"# {drawing.title}", "", drawing.text, "", "Drawn from these runs:", "", *lines, ""])

@@ -1,4 +1,4 @@
-"""What a finished run says of the rows it was trained on, as arrays."""
+"""The training samples of a finished run as arrays: labels, confidence, targets and suggestions."""
 
 from dataclasses import dataclass
 
@@ -9,63 +9,63 @@ from surelabel.runs.run_dir import RunDir
 
 
 @dataclass(frozen=True)
-class TrainingRows:
-    """N rows in K classes."""
+class TrainingSamples:
+    """N training samples of K classes."""
 
     ids: np.ndarray
     """(N,) str."""
     given: np.ndarray
     """(N,) class numbers."""
     clean: np.ndarray
-    """(N,) class numbers; -1 where the clean label is not known."""
+    """(N,) class numbers; -1 if the clean label is not known."""
     tau: np.ndarray
-    """(N,) the confidence at the last visit; NaN for methods without."""
+    """(N,) the confidence in the last epoch; NaN for methods without one."""
     target: np.ndarray
-    """(N, K) what the loss aimed at when training ended."""
+    """(N, K) the targets of the loss at the end of training."""
     suggested: np.ndarray
-    """(N,) class numbers: the method's verdict."""
+    """(N,) class numbers that the method suggests."""
     suggested_probability: np.ndarray
-    """(N,)."""
+    """(N,) probabilities of the suggestions."""
     class_names: tuple[str, ...]
 
     @property
     def is_false(self) -> np.ndarray:
-        """(N,) bool: the given label is not the clean one."""
+        """(N,) whether the given label differs from the clean one."""
         return self.given != self.clean
 
     @property
     def corrected(self) -> np.ndarray:
-        """(N,) the class that the target names, which is the paper's corrected label."""
+        """(N,) the class with the largest target: the corrected label of the paper."""
         return self.target.argmax(1)
 
 
-def training_rows(run: RunDir) -> TrainingRows:
-    """Held-out rows are left out: they have neither a target nor a visit."""
+def read_training_samples(run: RunDir) -> TrainingSamples:
+    """Read the training samples; held-out ones have no targets and are left out."""
     samples, labels = run.samples(), run.labels()
-    mine = np.flatnonzero(np.asarray(samples["split"].to_pylist()) == "train")
+    train = np.flatnonzero(np.asarray(samples["split"].to_pylist()) == "train")
     clean_of = _clean_labels(labels)
-    ids = np.asarray(samples["id"].to_pylist())[mine]
+    ids = np.asarray(samples["id"].to_pylist())[train]
     names = tuple(run.data()["class_names"])
     target = samples["target"].combine_chunks().flatten().to_numpy(zero_copy_only=False).reshape(-1, len(names))
 
     def column(name: str) -> np.ndarray:
-        return np.asarray(samples[name].to_numpy())[mine]
+        return np.asarray(samples[name].to_numpy())[train]
 
-    return TrainingRows(
+    return TrainingSamples(
         ids=ids,
         given=column("given"),
         clean=np.array([clean_of.get(id, -1) for id in ids.tolist()], dtype=np.int64),
         tau=column("tau").astype(np.float64),
-        target=target[mine],
+        target=target[train],
         suggested=column("suggested"),
         suggested_probability=column("suggested_probability"),
         class_names=names,
     )
 
 
-def known_rows(run: RunDir) -> TrainingRows:
-    """The same, or an error where clean labels are not known."""
-    rows = training_rows(run)
+def read_known_samples(run: RunDir) -> TrainingSamples:
+    """Read the training samples, or raise if their clean labels are not known."""
+    rows = read_training_samples(run)
     if (rows.clean < 0).any():
         raise RunError(f"{run.path}: the clean labels of this run are not known; there is nothing to compare with")
     return rows
