@@ -5,11 +5,23 @@ from pathlib import Path
 
 import numpy as np
 
-from surelabel.plotting.curves import accuracy_drawing, accuracy_on_test, compared_drawing, loss_drawing, memorised
+from surelabel.plotting.curves import (
+    accuracy_drawing,
+    accuracy_on_test,
+    compared_drawing,
+    loss_drawing,
+    memorised_curve,
+)
 from surelabel.plotting.density import density_drawing
-from surelabel.plotting.drawing import HEIGHT, WIDTH, Drawing, darkened
+from surelabel.plotting.drawing import HEIGHT, WIDTH, Drawing, darken
+from surelabel.plotting.heat_maps import (
+    confidence_drawing,
+    confusion_drawing,
+    count_pairs,
+    mean_by_pair,
+    shares_drawing,
+)
 from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
-from surelabel.plotting.pairs import confidence_drawing, confusion_drawing, counts, means, shares_drawing
 from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element
 from surelabel.reporting.thumbnails import data_uri
@@ -35,11 +47,11 @@ def label_drawings(chapter: Chapter) -> list[Drawing]:
     given, suggested = chapter.codes("given"), chapter.codes("suggested")
     drawings = [_density(chapter), _confidence(chapter, given, suggested)]
     title = "Suggested label against given label"
-    table = counts(given, suggested, size)
+    table = count_pairs(given, suggested, size)
     drawings.append(confusion_drawing("suggested-given", title, ("Given label", "Suggested label"), table, names))
     if chapter.is_wrong is not None:
         title = "Suggested label against true label"
-        table = counts(chapter.codes("clean"), suggested, size)
+        table = count_pairs(chapter.codes("clean"), suggested, size)
         drawings.append(confusion_drawing("suggested-true", title, ("True label", "Suggested label"), table, names))
     return [*drawings, _transitions(chapter)]
 
@@ -65,7 +77,7 @@ def _confidence(chapter: Chapter, given: np.ndarray, suggested: np.ndarray) -> D
     what, values = chapter.confidence
     word, rows = ("Suggested", suggested) if chapter.is_wrong is None else ("True", chapter.codes("clean"))
     size = len(chapter.class_names)
-    table, number = means(values, rows, given, size), counts(rows, given, size)
+    table, number = mean_by_pair(values, rows, given, size), count_pairs(rows, given, size)
     title = f"Mean {what} by label pair"
     return confidence_drawing(title, (f"{word} label", "Given label"), table, number, chapter.class_names)
 
@@ -75,7 +87,9 @@ def compared_drawings(chapters: Sequence[Chapter]) -> list[Drawing]:
     runs = {chapter.name: chapter.metrics for chapter in chapters}
     found = [
         compared_drawing("compared-accuracy", "Test accuracy", {n: accuracy_on_test(rows) for n, rows in runs.items()}),
-        compared_drawing("compared-memorised", "False labels memorised", {n: memorised(r) for n, r in runs.items()}),
+        compared_drawing(
+            "compared-memorised", "False labels memorised", {n: memorised_curve(r) for n, r in runs.items()}
+        ),
     ]
     return [drawing for drawing in found if drawing is not None]
 
@@ -91,7 +105,7 @@ def shown(drawings: Sequence[Drawing], folder: Path | None = None, prefix: str =
 def _figure(drawing: Drawing) -> Html:
     """As SVG in the page; the text alternative is there for everyone, because numbers in words help all readers."""
     light = drawing.svg
-    dark = element("source", media="(prefers-color-scheme: dark)", srcset=_uri(darkened(light)))
+    dark = element("source", media="(prefers-color-scheme: dark)", srcset=_uri(darken(light)))
     picture = element("picture", dark, element("img", src=_uri(light), alt=drawing.text, class_="drawing"))
     words = element("details", element("summary", "In words"), element("p", drawing.text))
     return element("figure", element("figcaption", drawing.title), picture, words)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.plotting.curves import accuracy_on_test, memorised
+from surelabel.plotting.curves import accuracy_on_test, memorised_curve
 from surelabel.reporting.chapter import Chapter
 from surelabel.reporting.markup import Html, element
 from surelabel.reporting.scores import Comparison
@@ -113,7 +113,7 @@ def budgets(chapter: Chapter) -> Html:
 def final_figures(chapter: Chapter) -> dict[str, Any]:
     """What several runs are compared by; a measure that a run does not have is left out."""
     last, measured = chapter.metrics[-1] if chapter.metrics else {}, chapter.audit.measures()
-    test, kept = accuracy_on_test(chapter.metrics)[1], memorised(chapter.metrics)[1]
+    test, kept = accuracy_on_test(chapter.metrics)[1], memorised_curve(chapter.metrics)[1]
     found = {
         "Method": chapter.config.method.name,
         "Network": chapter.config.model.name,

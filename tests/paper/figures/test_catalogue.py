@@ -9,7 +9,7 @@ import torch
 from surelabel.errors import ConfigError, RunError
 from surelabel.paper.figures import FIGURES, find_figure, write_figure
 from surelabel.paper.figures.panel_runs import find_runs
-from surelabel.plotting.panels import NOT_RUN
+from surelabel.plotting.drawing import NOT_RUN
 
 WAYS = {
     "stepped": {"method": "cross_entropy", "schedule": "multi_step"},

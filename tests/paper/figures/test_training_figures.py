@@ -5,7 +5,6 @@ import pytest
 
 from surelabel.paper.figures.confidence_density import (
     density_figure,
-    density_of,
     density_text,
     group_confidence,
     span_of,
@@ -19,12 +18,13 @@ from surelabel.paper.figures.label_pairs import (
     correction_figure,
     correction_table,
     correction_text,
-    shares_of_rows,
     span_of_means,
 )
 from surelabel.paper.figures.training_samples import TrainingSamples
+from surelabel.plotting.density import estimate_density
+from surelabel.plotting.drawing import NOT_RUN, plain_text
+from surelabel.plotting.heat_maps import row_fractions
 from surelabel.plotting.memorisation import memorisation_figure
-from surelabel.plotting.panels import NOT_RUN, plain_text
 
 NAMES = ("cat", "dog", "bird")
 
@@ -61,7 +61,7 @@ def test_tau_of_clean_and_false_labels():
     groups = group_confidence(ROWS)
     assert groups["clean labels"].tolist() == [0.9, 0.8, 1.0]
     assert groups["false labels"].tolist() == [0.2, 0.4]
-    density = density_of(np.array([0.1, 0.2, 0.9, 1.0]), num_bins=4)
+    density = estimate_density(np.array([0.1, 0.2, 0.9, 1.0]), num_bins=4)
     assert density.heights.tolist() == [2, 0, 0, 2]
     assert density.mean == pytest.approx(0.55)
 
@@ -81,7 +81,7 @@ def test_a_narrow_tau_is_drawn_closer_and_the_text_says_so():
     )
     assert span_of({"a": {"clean labels": np.ones(9)}}) == pytest.approx((0.999, 1.0))  # all in one place
     assert span_of({"a": {"clean labels": np.zeros(9)}}) == pytest.approx((0.0, 0.001))
-    assert density_of(np.array([0.1, 0.995]), (0.99, 1.0), 2).heights.tolist() == pytest.approx([100, 100])
+    assert estimate_density(np.array([0.1, 0.995]), 2, (0.99, 1.0)).heights.tolist() == pytest.approx([100, 100])
 
 
 def test_density_panels_without_a_run_are_empty_and_named():
@@ -111,7 +111,7 @@ def test_confidence_by_clean_row_and_given_column():
 def test_corrected_against_clean_labels():
     table = correction_table(ROWS)
     assert table.cells.tolist() == [[2, 0, 0], [0, 1, 0], [1, 1, 1]]
-    assert shares_of_rows(table)[2].tolist() == pytest.approx([1 / 3] * 3)
+    assert row_fractions(table.cells)[2].tolist() == pytest.approx([1 / 3] * 3)
     text = correction_text({"x": table, "y": None})
     assert text.startswith("x: 66.67 % of 6 corrected labels are the clean ones; most often wrong: bird as cat 1 times")
     figure = correction_figure({"x": table, "y": None})

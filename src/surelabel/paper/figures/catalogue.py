@@ -21,8 +21,7 @@ from surelabel.paper.figures.panel_runs import (
     setting_text,
 )
 from surelabel.paper.figures.sensitivity import draw_study
-from surelabel.plotting.drawing import Drawing
-from surelabel.plotting.panels import headline, plain_text
+from surelabel.plotting.drawing import Drawing, add_headline, plain_text
 
 SYMMETRIC_40, SYMMETRIC_60, SYMMETRIC_80 = ("symmetric", 0.4), ("symmetric", 0.6), ("symmetric", 0.8)
 ASYMMETRIC_40 = ("asymmetric", 0.4)
@@ -51,7 +50,7 @@ class NumberedFigure:
         if picture is None:
             raise RunError(self._needs())
         title = self.title.format(method=method_text(picture.runs[0]), setting=setting_text(picture.runs[0]))
-        headline(picture.figure, title)
+        add_headline(picture.figure, title)
         name = f"figure-{self.number:02d}-{self.name}"
         return Drawing(name, f"Figure {self.number}: {plain_text(title)}", picture.text, picture.figure), picture.runs
 

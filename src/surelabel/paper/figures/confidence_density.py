@@ -1,7 +1,6 @@
 """Figures 2 and 4: the density of the confidence tau for clean and for false labels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,8 +8,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from surelabel.paper.figures.training_samples import TrainingSamples
-from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, digits_for, legend
-from surelabel.plotting.panels import leave_empty, missing_text, panels, plain_text
+from surelabel.plotting.density import Density, estimate_density
+from surelabel.plotting.drawing import (
+    BLUE,
+    GRID,
+    SMALL_TEXT,
+    TEXT,
+    VERMILION,
+    add_legend,
+    digits_for,
+    leave_empty,
+    make_panels,
+    missing_text,
+    plain_text,
+)
 
 NUM_BINS = 50
 LOOKS = {"clean labels": (BLUE, "-"), "false labels": (VERMILION, "--")}
@@ -27,26 +38,11 @@ Groups = Mapping[str, Mapping[str, np.ndarray] | None]
 """By panel title, the values of tau of each group of labels; None if it was not run."""
 
 
-@dataclass(frozen=True)
-class Density:
-    """A histogram with an area of one."""
-
-    heights: np.ndarray
-    edges: np.ndarray
-    mean: float
-
-
 def group_confidence(rows: TrainingSamples) -> dict[str, np.ndarray]:
     """Return the values of tau in each group; a group without labels is left out."""
     known = np.isfinite(rows.tau)
     groups = zip(LOOKS, (known & ~rows.is_false, known & rows.is_false), strict=True)
     return {name: rows.tau[mask] for name, mask in groups if mask.any()}
-
-
-def density_of(tau: np.ndarray, span: tuple[float, float] = (0.0, 1.0), num_bins: int = NUM_BINS) -> Density:
-    """Return the histogram of tau; values outside the span count at its ends."""
-    heights, edges = np.histogram(tau.clip(*span), num_bins, span, density=True)
-    return Density(heights, edges, float(tau.mean()))
 
 
 def span_of(runs: Groups) -> tuple[float, float]:
@@ -68,10 +64,10 @@ def density_figure(runs: Groups) -> Figure:
     """Draw a panel per run, with a vertical line at the mean of each group."""
     span = span_of(runs)
     densities = {
-        title: None if groups is None else {name: density_of(tau, span) for name, tau in groups.items()}
+        title: None if groups is None else {name: estimate_density(tau, NUM_BINS, span) for name, tau in groups.items()}
         for title, groups in runs.items()
     }
-    figure, axes = panels(1, len(runs), PANEL)
+    figure, axes = make_panels(1, len(runs), PANEL)
     for one, (title, drawn) in zip(axes[0], densities.items(), strict=True):
         if drawn is None:
             leave_empty(one, title)
@@ -81,7 +77,7 @@ def density_figure(runs: Groups) -> Figure:
     _scale(
         axes[0], max((one.heights.max() for drawn in densities.values() for one in (drawn or {}).values()), default=1)
     )
-    legend(figure, 2)
+    add_legend(figure, 2)
     return figure
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from surelabel.paper.figures.training_samples import TrainingSamples
-from surelabel.plotting.drawing import GRID, SMALL_TEXT, shortened
+from surelabel.plotting.drawing import GRID, SMALL_TEXT, shorten
 
 RED, GREEN = "#c3202f", "#00785a"
 NUM_SHOWN, NUM_COLUMNS = 18, 6
@@ -80,8 +80,8 @@ def _draw(axes: Axes, correction: Correction, image: np.ndarray) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_color(GRID)
-    axes.set_title(shortened(correction.given, 18), color=RED, fontsize=SMALL_TEXT, pad=4)
-    axes.set_xlabel(shortened(correction.corrected, 18), color=GREEN, fontsize=SMALL_TEXT, labelpad=4)
+    axes.set_title(shorten(correction.given, 18), color=RED, fontsize=SMALL_TEXT, pad=4)
+    axes.set_xlabel(shorten(correction.corrected, 18), color=GREEN, fontsize=SMALL_TEXT, labelpad=4)
 
 
 def corrections_text(corrections: Sequence[Correction], rows: TrainingSamples) -> str:

@@ -21,8 +21,8 @@ from surelabel.paper.figures.label_pairs import (
 )
 from surelabel.paper.figures.panel_runs import SCHEDULES, FoundRun, RunQuery, choose_runs, method_text, setting_text
 from surelabel.paper.figures.training_samples import read_known_samples, read_training_samples
+from surelabel.plotting.drawing import missing_text
 from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
-from surelabel.plotting.panels import missing_text
 
 Value = TypeVar("Value")
 LONGEST_TITLE = 36

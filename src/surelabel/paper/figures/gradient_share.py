@@ -6,8 +6,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from surelabel.plotting.curves import Curve, Rows
-from surelabel.plotting.drawing import BLUE, TEXT, VERMILION, legend, over_epochs
-from surelabel.plotting.panels import leave_empty, missing_text, panels
+from surelabel.plotting.drawing import (
+    BLUE,
+    TEXT,
+    VERMILION,
+    add_legend,
+    leave_empty,
+    make_panels,
+    missing_text,
+    set_epoch_axis,
+)
 
 MEASURED = "gradient_share"
 LOOKS = {"clean": ("clean labels", BLUE, "-"), "false": ("false labels", VERMILION, "--")}
@@ -24,7 +32,7 @@ def gradient_shares(rows: Rows) -> dict[str, Curve]:
 
 def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
     """Draw a panel for the metrics of each run, by its title; a panel without a run stays empty."""
-    figure, axes = panels(1, len(runs), PANEL)
+    figure, axes = make_panels(1, len(runs), PANEL)
     for one, (title, rows) in zip(axes[0], runs.items(), strict=True):
         one.set_ylim(-3, 103)
         one.set_yticks(range(0, 101, 25))
@@ -33,7 +41,7 @@ def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
         else:
             _draw(one, title, gradient_shares(rows))
     axes[0, 0].set_ylabel("Share of the gradient (%)", fontsize=TEXT)
-    legend(figure, 2)
+    add_legend(figure, 2)
     return figure
 
 
@@ -48,7 +56,7 @@ def _draw(axes: Axes, title: str, shares: Mapping[str, Curve]) -> None:
         text, colour, dash = LOOKS[name]
         marker = "o" if len(epochs) == 1 else None
         axes.plot(epochs, values, dash, color=colour, linewidth=2, marker=marker, label=text)
-    over_epochs(axes, max((epochs[-1] for epochs, _ in shares.values() if epochs), default=2))
+    set_epoch_axis(axes, max((epochs[-1] for epochs, _ in shares.values() if epochs), default=2))
     axes.set_title(title, fontsize=TEXT)
 
 

@@ -7,18 +7,18 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from surelabel.paper.figures.training_samples import TrainingSamples
-from surelabel.plotting.drawing import TEXT, digits_for
-from surelabel.plotting.pairs import (
+from surelabel.plotting.drawing import TEXT, digits_for, leave_blank, make_panels, missing_text, plain_text
+from surelabel.plotting.heat_maps import (
     MOST_CLASSES,
     MOST_NUMBERED,
-    colour_bar,
-    counts,
-    heat_map,
+    add_colour_bar,
+    count_pairs,
+    draw_heat_map,
+    mean_by_pair,
     mean_text,
-    means,
+    row_fractions,
     top_pairs,
 )
-from surelabel.plotting.panels import leave_blank, missing_text, panels, plain_text
 
 PANEL, BAR, ROOM_FOR_NAMES = (4.7, 4.5), 0.8, 0.9
 """Inches for a heat map, its colour bar, and class names along the axes."""
@@ -36,17 +36,12 @@ class Table:
 
 def confidence_table(rows: TrainingSamples) -> Table:
     """Return the mean of tau by clean (row) and given label (column); NaN for pairs without samples."""
-    return Table(means(rows.tau, rows.clean, rows.given, len(rows.class_names)), rows.class_names)
+    return Table(mean_by_pair(rows.tau, rows.clean, rows.given, len(rows.class_names)), rows.class_names)
 
 
 def correction_table(rows: TrainingSamples) -> Table:
     """Return the number of samples by clean (row) and corrected label (column)."""
-    return Table(counts(rows.clean, rows.corrected, len(rows.class_names)), rows.class_names)
-
-
-def shares_of_rows(table: Table) -> np.ndarray:
-    """Return (K, K) counts as fractions of their row."""
-    return np.asarray(table.cells / table.cells.sum(1, keepdims=True).clip(1))
+    return Table(count_pairs(rows.clean, rows.corrected, len(rows.class_names)), rows.class_names)
 
 
 def confidence_figure(tables: Mapping[str, Table | None]) -> Figure:
@@ -69,7 +64,7 @@ def span_of_means(tables: Mapping[str, Table | None]) -> tuple[float, float]:
 def correction_figure(tables: Mapping[str, Table | None]) -> Figure:
     """Draw a heat map per run; cells show rounded percentages of their row, without zeros."""
     texts = np.vectorize(lambda share: f"{100 * share:.1f}" if share >= 0.0005 else "", otypes=[object])
-    shares = {title: None if table is None else shares_of_rows(table) for title, table in tables.items()}
+    shares = {title: None if table is None else row_fractions(table.cells) for title, table in tables.items()}
     drawn = {title: None if cells is None else (cells, texts(cells)) for title, cells in shares.items()}
     is_numbered = any(cells is not None and len(cells) <= MOST_NUMBERED for cells in shares.values())
     measure = "Share of the row" + ("; cells in %" if is_numbered else "")
@@ -84,17 +79,17 @@ def _figure(
     span: tuple[float, float] = (0.0, 1.0),
 ) -> Figure:
     room = ROOM_FOR_NAMES if any(table is not None and _has_words(table) for table in tables.values()) else 0.0
-    figure, axes = panels(1, len(tables), (PANEL[0] + room, PANEL[1] + room), share=False, beside=BAR)
+    figure, axes = make_panels(1, len(tables), (PANEL[0] + room, PANEL[1] + room), share=False, beside=BAR)
     mesh = None
     for one, (title, table) in zip(axes[0], tables.items(), strict=True):
         shown = drawn[title]
         if table is None or shown is None:
             leave_blank(one, title)
             continue
-        mesh = heat_map(one, shown[0], table.class_names, labels, shown[1], span)
+        mesh = draw_heat_map(one, shown[0], table.class_names, labels, shown[1], span)
         one.set_title(title, fontsize=TEXT)
     if mesh is not None:
-        colour_bar(figure, mesh, list(axes[0]), measure)
+        add_colour_bar(figure, mesh, list(axes[0]), measure)
     return figure
 
 

@@ -13,7 +13,7 @@ from surelabel.config import WHERE_IT_RUNS, RunConfig
 from surelabel.core.method import options_of
 from surelabel.errors import RunError, SurelabelError
 from surelabel.overrides import dotted
-from surelabel.plotting.drawing import shortened
+from surelabel.plotting.drawing import shorten
 from surelabel.runs.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -203,9 +203,9 @@ def data_text(found: FoundRun) -> str:
     """Return the paper's name of the data set, with what else the source's name says."""
     source = found.source.removesuffix(".npz")
     if found.data is None:
-        return shortened(source, 36)
+        return shorten(source, 36)
     rest = re.sub(rf"(?i)\b{found.data}\b", "", source).strip("-_. ")
-    return f"{PAPER_DATA[found.data]} ({shortened(rest, 36)})" if rest else PAPER_DATA[found.data]
+    return f"{PAPER_DATA[found.data]} ({shorten(rest, 36)})" if rest else PAPER_DATA[found.data]
 
 
 def setting_text(found: FoundRun) -> str:

@@ -18,8 +18,18 @@ from surelabel.paper.figures.panel_runs import (
     list_differences,
 )
 from surelabel.plotting.curves import accuracy_on_test
-from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, legend
-from surelabel.plotting.panels import leave_empty, missing_text, panels, plain_text
+from surelabel.plotting.drawing import (
+    BLUE,
+    GRID,
+    SMALL_TEXT,
+    TEXT,
+    VERMILION,
+    add_legend,
+    leave_empty,
+    make_panels,
+    missing_text,
+    plain_text,
+)
 
 PANEL = (2.6, 3.0)
 DEFAULT = "default"
@@ -63,7 +73,7 @@ def summarise(accuracies: Mapping[float | None, Sequence[float]]) -> list[Point]
 
 def sensitivity_figure(parameters: Sequence[Parameter]) -> Figure:
     """Draw a panel per parameter; it stays empty with fewer than two values."""
-    figure, axes = panels(1, len(parameters), PANEL)
+    figure, axes = make_panels(1, len(parameters), PANEL)
     for one, parameter in zip(axes[0], parameters, strict=True):
         if has_choice(parameter):
             _draw(one, parameter)
@@ -71,7 +81,7 @@ def sensitivity_figure(parameters: Sequence[Parameter]) -> Figure:
             leave_empty(one)
             one.set_xlabel(parameter.title, fontsize=TEXT)
     axes[0, 0].set_ylabel("Test accuracy, last epoch (%)", fontsize=TEXT)
-    legend(figure, 2)
+    add_legend(figure, 2)
     return figure
 
 
