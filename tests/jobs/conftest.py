@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -39,7 +40,7 @@ class Starts(Progress):
             if progress.pid not in [start.pid for _, start in self.starts]:
                 self.starts.append((name, progress))
 
-    def ended(self, overview, name, reason):
+    def ended(self, _overview, name, _reason):
         self.ends.append(name)
 
     def of(self, name):
@@ -47,7 +48,7 @@ class Starts(Progress):
 
 
 class Killer(Starts):
-    """Kills the process of a run after an epoch, up to `times` times; or the process that started it."""
+    """Kills the process of a run, or its parent, after an epoch; up to `times` times."""
 
     def __init__(self, name, times=1, kills_parent=False):
         super().__init__()
@@ -64,8 +65,7 @@ class Killer(Starts):
 
 
 def parent_of(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        return int(file.read().rpartition(")")[2].split()[1])
+    return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Counting many runs, and showing them."""
+"""Count many runs, estimate the time left, and show them."""
 
 import io
 from dataclasses import replace
@@ -47,32 +47,34 @@ def test_time_left_is_by_kind_of_run(overview, clock, names):
     assert overview.summary() == "0 done, 0 failed, 2 left, time left unknown"
     begin(overview, names["ce"], 0, pid=1)
     advance(overview, clock, names["ce"], 2, 4.0)
-    assert overview.seconds_left() == 8 * 2 + 10 * 2, "none of the other kind yet: as this one"
+    assert overview.seconds_left() == 8 * 2 + 10 * 2, "the other kind is assumed to take as long"
     begin(overview, names["car"], 5, pid=2)
     advance(overview, clock, names["car"], 6, 10.0)
-    assert overview.seconds_left() == max((8 * 2 + 4 * 6) / 2, 4 * 6), "two at a time, but not sooner than the longer one"
+    assert overview.seconds_left() == max((8 * 2 + 4 * 6) / 2, 4 * 6), "two at a time, at least as long as the longer"
     overview.end(names["ce"], is_done=True)
     overview.end(names["car"], is_done=False)
     begin(overview, names["car"], 5, pid=2)
-    assert not overview.running, "late words of a run that is over"
+    assert not overview.running, "a late report of a run that has ended is ignored"
     assert overview.summary() == "1 done, 1 failed, 0 left"
 
 
 def test_lines(overview, clock, names):
-    said = []
-    lines = Lines(said.append, every=0.0)
+    lines_written = []
+    lines = Lines(lines_written.append, every=0.0)
     lines.update(overview)
-    assert said == []
+    assert lines_written == []
     begin(overview, names["ce"], 0, pid=1)
     advance(overview, clock, names["ce"], 1, 2.0)
     lines.update(overview)
-    assert said[0].startswith(f"{names['ce']}: epoch 1/10, test accuracy 0.500  [0 done, 0 failed, 2 left, about 38 s")
+    assert lines_written[0].startswith(
+        f"{names['ce']}: epoch 1/10, test accuracy 0.500  [0 done, 0 failed, 2 left, about 38 s"
+    )
     for _ in range(2):
         lines.note("mind the gap")
     overview.end(names["ce"], is_done=False)
     lines.ended(overview, names["ce"], "no memory")
-    assert said[1] == "note: mind the gap"
-    assert said[2].startswith(f"{names['ce']}: failed: no memory  [0 done, 1 failed, 1 left")
+    assert lines_written[1] == "note: mind the gap"
+    assert lines_written[2].startswith(f"{names['ce']}: failed: no memory  [0 done, 1 failed, 1 left")
 
 
 def test_bars(overview, clock, names):

@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: two nodes on this machine, of which one loses a worker."""
+"""Runs on a Ray cluster of two nodes on this machine, one of which loses a worker."""
 
 import contextlib
 import shutil
@@ -33,7 +33,7 @@ def two_nodes(monkeypatch, tmp_path):
     import ray
     from ray.cluster_utils import Cluster as Nodes
 
-    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: paths of sockets have at most 107 letters
+    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")  # short: paths of sockets have at most 107 characters
     (Path(folder) / "ray").mkdir()
     monkeypatch.setenv("RAY_TMPDIR", folder)
     nodes = Nodes(initialize_head=False)
@@ -49,7 +49,7 @@ def two_nodes(monkeypatch, tmp_path):
 
 
 def processes_of(folder):
-    """Command lines that name the folder: Ray's own processes are started with it."""
+    """Return the command lines of processes that name the folder, as those of Ray do."""
     lines = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -58,9 +58,10 @@ def processes_of(folder):
 
 
 @pytest.mark.training
-@pytest.mark.timeout(900)  # a node takes its time to start workers where all cores are busy
+@pytest.mark.timeout(900)  # starting workers takes long on a busy machine
 def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, killer, blobs):
-    long, from_file, broken = trial(epochs=150), trial("car", source=str(blobs)), trial(seed=1, source=str(blobs), labels="missing.csv")
+    long, from_file = trial(epochs=150), trial("car", source=str(blobs))
+    broken = trial(seed=1, source=str(blobs), labels="missing.csv")
     watcher = killer(long.name, kills_parent=True)  # the Ray worker
     result = run_all(
         [long, from_file, broken], tmp_path / "apart", backend=RayBackend(two_nodes, shared=False), progress=watcher
@@ -72,7 +73,7 @@ def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, k
     assert run.is_done
     assert [row["epoch"] for row in run.metrics()] == list(range(1, 151))
     assert len(run.samples()) == len(run.labels())
-    assert not list(Path.home().iterdir()), "nothing is written there"
+    assert not list(Path.home().iterdir()), "nothing is written to the home folder"
     (scratch,) = tmp_path.glob("surelabel-*")
     assert not list((scratch / "runs").glob("*/done")), "runs that arrived are removed"
     assert not run_all([long, from_file], tmp_path / "apart", backend=RayBackend(two_nodes)).done
@@ -92,7 +93,7 @@ def test_a_node_keeps_a_run_until_it_has_arrived(trial, tmp_path, monkeypatch, b
     assert not order.on_own_disk().path.exists()
 
 
-def test_files_come_back_as_they_left_and_nothing_else_comes(trial, tmp_path, blobs):
+def test_files_come_back_unchanged_and_others_are_refused(trial, tmp_path, blobs):
     from surelabel import api
 
     one = trial(epochs=1, source=str(blobs))
@@ -111,13 +112,13 @@ def test_files_come_back_as_they_left_and_nothing_else_comes(trial, tmp_path, bl
     assert not (tmp_path / "other").exists()
 
 
-def test_missing_ray_is_said_with_the_way_to_get_it(monkeypatch):
+def test_missing_ray_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install \"surelabel\[ray\]\""), RayBackend("auto"):
         pass
 
 
-def test_nobody_at_the_address(trial, tmp_path):
+def test_no_cluster_at_the_address(trial, tmp_path):
     pytest.importorskip("ray")
     with pytest.raises(ConfigError, match=r"no cluster at 127.0.0.1:1: .*; expected auto, host:port, or local"):
         run_all([trial()], tmp_path, backend=RayBackend("127.0.0.1:1"))

@@ -20,7 +20,7 @@ def run_of(trial, folder):
 
 
 def begun(trial, folder, steps):
-    """Stop the trial's run after so many steps."""
+    """Start the run of a trial and interrupt it after a number of steps."""
     calls = iter(range(steps + 1))
     with pytest.raises(Interrupted):
         api.fit(trial.config, run_of(trial, folder).path, interrupt=lambda: next(calls) == steps)
@@ -32,7 +32,7 @@ def without_threads(trial):
 
 
 @pytest.mark.training
-def test_equal_trials_run_once_and_done_ones_are_left(trial, tmp_path, starts, monkeypatch, blobs):
+def test_equal_trials_run_once_and_finished_ones_are_skipped(trial, tmp_path, starts, monkeypatch, blobs):
     monkeypatch.setattr("surelabel.jobs.local_backend._count_cores", lambda: 6)
     first, second = without_threads(trial(source=str(blobs))), trial("car", source=str(blobs))
     outcome = run_all([first, Trial({"also": "here"}, first.config), second], tmp_path, backend=LocalBackend(workers=3))
@@ -48,7 +48,7 @@ def test_equal_trials_run_once_and_done_ones_are_left(trial, tmp_path, starts, m
 
 
 @pytest.mark.training
-def test_killed_run_goes_on_from_its_state_bit_equal(trial, tmp_path, killer, outcome):
+def test_killed_run_resumes_bit_identically(trial, tmp_path, killer, outcome):
     long = trial("car", epochs=60)
     begun(long, tmp_path, steps=40)
     watcher = killer(long.name)
@@ -66,7 +66,7 @@ def test_failures_are_listed_with_their_reasons_and_the_rest_is_done(trial, tmp_
     doomed, missing = trial(epochs=900), trial(source=str(blobs), labels="missing.csv")
     blocked, fine = trial(seed=1, source=str(blobs)), trial(seed=2, source=str(blobs))
     lock = run_of(blocked, tmp_path).path / "lock"
-    lock.mkdir(parents=True)  # which no run can open
+    lock.mkdir(parents=True)  # a lock that cannot be opened
     watcher = killer(doomed.name, times=2)
     result = run_all([doomed, missing, blocked, fine], tmp_path, workers=2, progress=watcher)
     assert result.done == [fine.name]
@@ -78,7 +78,7 @@ def test_failures_are_listed_with_their_reasons_and_the_rest_is_done(trial, tmp_
     assert "Traceback" in (tmp_path / "logs" / f"{blocked.name}.txt").read_text()
 
 
-def test_foreign_directory_is_refused_and_stays(trial, tmp_path):
+def test_other_content_is_refused_and_kept(trial, tmp_path):
     wanted, stranger = trial(seed=1), trial(seed=1, epochs=1)
     api.fit(stranger.config, run_of(wanted, tmp_path).path)
     scribble = run_of(trial(seed=2), tmp_path).path
@@ -91,7 +91,7 @@ def test_foreign_directory_is_refused_and_stays(trial, tmp_path):
     assert (scribble / "notes.txt").read_text() == "mine"
 
 
-def test_run_goes_on_where_its_data_have_moved_to(trial, tmp_path, blobs):
+def test_run_resumes_after_its_data_have_moved(trial, tmp_path, blobs):
     here = trial(source=str(blobs))
     begun(here, tmp_path, steps=1)
     (tmp_path / "moved").mkdir()
@@ -105,7 +105,7 @@ def test_run_goes_on_where_its_data_have_moved_to(trial, tmp_path, blobs):
 
 
 @pytest.mark.training
-def test_ctrl_c_saves_all_runs_and_the_same_call_goes_on(trial, tmp_path, ctrl_c, starts):
+def test_ctrl_c_saves_all_runs_and_the_same_call_resumes_them(trial, tmp_path, ctrl_c, starts):
     trials = [trial(seed=seed, epochs=200) for seed in range(2)]
     with pytest.raises(KeyboardInterrupt):
         run_all(trials, tmp_path, workers=2, progress=ctrl_c)
@@ -124,7 +124,7 @@ def test_no_workers():
 
 @pytest.mark.parametrize(("visible", "expected"), [(None, ["0", "1", "0"]), ("3,5", ["3", "5", "3"])])
 def test_runs_are_spread_over_the_gpus(visible, expected, trial, tmp_path, monkeypatch):
-    """Checks the environment of the processes only: there is no machine with two GPUs to test on."""
+    """Checks the environment of the processes; the tests do not assume two GPUs."""
     given = []
 
     def start_process(command, env, **others):
@@ -143,6 +143,6 @@ def test_runs_are_spread_over_the_gpus(visible, expected, trial, tmp_path, monke
     assert given == expected
 
 
-def test_without_a_choice_of_gpus_nothing_is_said(monkeypatch):
+def test_one_gpu_needs_no_environment(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     assert LocalBackend(2)._freest_gpu() is None

@@ -1,4 +1,4 @@
-"""`surelabel reproduce`: a table or figure of the paper, run by run."""
+"""`surelabel reproduce`: train the runs of a table or figure of the paper."""
 
 import time
 from collections import Counter
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be reproduced, and where."""
+    """What to reproduce, and where."""
 
     name: str
     scale: str
@@ -30,7 +30,7 @@ class Request:
     folder: Path
 
     def trials(self, filtered: bool = True) -> "list[Trial]":
-        """The trials asked for, or all of the table."""
+        """Return the trials that were asked for, or all of the table."""
         from surelabel.paper.tables import parse_only, plan_trials
 
         only = parse_only(self.only) if self.only and filtered else None
@@ -39,7 +39,7 @@ class Request:
         )
 
     def table(self, filtered: bool = True) -> "Table":
-        """What the finished runs say of the trials asked for, or of the whole published table."""
+        """Return the results of the trials that were asked for, or of the whole published table."""
         from surelabel.paper.results import make_table
 
         return make_table(
@@ -53,7 +53,7 @@ class Request:
 
     @property
     def tables_folder(self) -> Path:
-        """One protocol's tables do not overwrite another's."""
+        """The folder of the tables, another one for each protocol."""
         from surelabel.paper.tables import find_preset
 
         usual, *_ = find_preset(self.name).protocols
@@ -82,13 +82,16 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run.")] = False,
     json: Json = False,
 ) -> None:
-    """Run a table or figure of the paper, with the published numbers beside ours. Done runs are left, stopped ones go on."""
-    # Whole paths, because workers of a cluster have another current folder.
+    """Run a table or figure of the paper, with the published numbers beside ours.
+
+    Done runs are left, stopped ones go on.
+    """
+    # Absolute paths, because workers of a cluster have another current folder.
     folder = (out or Path("reproduction") / scale).absolute()
     request = Request(name, scale, protocol, only, data.absolute() if data is not None else None, folder)
     trials, backend = request.trials(), _backend(workers, ray)
     if dry_run:
-        _say_plan(request, trials, json)
+        _show_plan(request, trials, json)
         return
     began = time.perf_counter()
     outcome = _run(request, trials, backend)
@@ -112,11 +115,11 @@ def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcom
     from surelabel.jobs import run_all, show_progress
 
     try:
-        without_data = _prepare(request, trials)
+        failed = _prepare(request, trials)
         with show_progress(console.tell) as progress:
-            ready = [trial for trial in trials if trial.name not in without_data]
+            ready = [trial for trial in trials if trial.name not in failed]
             outcome = run_all(ready, request.folder, backend=backend, progress=progress)
-        outcome.failed |= without_data
+        outcome.failed |= failed
         return outcome
     except KeyboardInterrupt:
         _write_tables(request)
@@ -127,7 +130,7 @@ def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcom
 
 
 def _prepare(request: Request, trials: "list[Trial]") -> dict[str, str]:
-    """Make the data that runs still need, before any of them starts; returns the runs that get none, with the reason."""
+    """Make the data that runs still need; return the runs left without, and the reason."""
     from surelabel.paper.prepare_data import prepare
 
     waiting = [trial for trial in trials if _state(request, trial)[0] in ("new", "begun")]
@@ -138,7 +141,7 @@ def _prepare(request: Request, trials: "list[Trial]") -> dict[str, str]:
 
 
 def _write_tables(request: Request) -> list[Path]:
-    """The whole table, whatever part of it was asked for: what was not run stays empty."""
+    """Write the whole table, even if a part was asked for; cells that were not run stay empty."""
     from surelabel.paper.result_formats import write_table
 
     return write_table(request.table(filtered=False), request.tables_folder)
@@ -169,7 +172,7 @@ def _entry(table: "Table", entry: Any) -> dict[str, Any]:
 
 
 def _state(request: Request, trial: "Trial") -> tuple[str, str]:
-    """new, begun, done or refused, and why."""
+    """Return new, begun, done or refused, and the reason of a refusal."""
     from surelabel.jobs import find_state
 
     try:
@@ -178,9 +181,9 @@ def _state(request: Request, trial: "Trial") -> tuple[str, str]:
         return "refused", str(error)
 
 
-def _say_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
-    """What would be run, and how much of it is done."""
-    rows = [_planned_run(request, trial) for trial in {trial.name: trial for trial in trials}.values()]
+def _show_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
+    """Show which runs there are, and how much of them is done."""
+    rows = [_describe_run(request, trial) for trial in {trial.name: trial for trial in trials}.values()]
     states = Counter(row["state"] for row in rows)
     totals = {"epochs": sum(row["epochs"] for row in rows), "epochs_left": sum(row["epochs_left"] for row in rows)}
     if json:
@@ -198,7 +201,7 @@ def _say_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
             console.tell(f"refused: {row['problem']}")
 
 
-def _planned_run(request: Request, trial: "Trial") -> dict[str, Any]:
+def _describe_run(request: Request, trial: "Trial") -> dict[str, Any]:
     from surelabel.runs.run_dir import RunDir
 
     state, problem = _state(request, trial)

@@ -19,7 +19,7 @@ VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 class Backend(Protocol):
-    """Trains jobs in other processes. On exit it stops those still training, which can be resumed."""
+    """Trains jobs in other processes; on exit, running jobs save their states and stop."""
 
     retries: int
     """How often a job is started again after its process was killed."""

@@ -1,4 +1,4 @@
-"""Train jobs on a Ray cluster: each is a task, and its files end up where a local run would put them."""
+"""Train jobs as tasks of a Ray cluster; their files end up in the same place as those of local runs."""
 
 import contextlib
 import os
@@ -41,11 +41,11 @@ class _Task:
 
 
 class RayBackend:
-    """The tasks of a Ray cluster at `address`: auto, host:port, or local to start one on this machine.
+    """The Ray cluster at `address`: auto, host:port, or local to start one on this machine.
 
     Nodes need surelabel and the data at the configured paths; single data files that only this
-    machine has are sent to them. A node that shares the folder's disk trains in it; any other trains
-    in its temporary folder and sends the finished run back. `shared` says which, instead of finding out.
+    machine has are sent to them. A node that sees the folder trains in it; any other node trains in
+    its temporary folder and sends the finished run back. `shared` sets which; None finds out.
     """
 
     retries = 3
@@ -115,11 +115,11 @@ class RayBackend:
         self.tasks.append(_Task(order, reports))
 
     def _largest_node(self, resource: str) -> int:
-        """Return how much of a resource one node has at most: a task that wants more would wait for ever."""
+        """Return the most that any node has of a resource: a task that wants more never starts."""
         return max([1, *(int(node["Resources"].get(resource, 0)) for node in self.ray.nodes() if node["Alive"])])
 
     def _send_files(self, config: RunConfig) -> dict[str, Any]:
-        """Put data that are single files here into the cluster's store, for nodes that lack them."""
+        """Put data files of this machine into the cluster's store, for nodes that lack them."""
         paths = [path for path in (config.data.source, config.data.test) if path is not None and Path(path).is_file()]
         for path in paths:
             if path not in self.sent_files:
@@ -192,14 +192,14 @@ def _check_address(address: str) -> None:
 
 @contextlib.contextmanager
 def _short_folder() -> Iterator[str]:
-    """Make a temporary folder for a local cluster with a short path: sockets allow 107 characters."""
+    """Make a temporary folder with a short path: paths of sockets have at most 107 characters."""
     base = "/tmp" if Path("/tmp").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="r", dir=base, ignore_cleanup_errors=True) as folder:
         yield folder
 
 
 def _import_ray(address: str) -> Any:
-    """Import Ray without usage reports and, for a local cluster, without a token in the home folder."""
+    """Import Ray, without usage reports; a local cluster writes no token to the home folder."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if address == "local":
         os.environ.setdefault("RAY_AUTH_MODE", "disabled")

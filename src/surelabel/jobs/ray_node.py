@@ -46,13 +46,13 @@ class NodeJob:
         return False
 
     def on_own_disk(self) -> Job:
-        """Return the job in a folder of this node; a retry finds the same one and resumes the run."""
+        """Return the job in a folder of this node; a retry finds the run there and resumes it."""
         return replace(self.job, folder=Path(tempfile.gettempdir()) / f"surelabel-{self.folder_id}")
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """A report from a node; the last one of a finished run brings its files if no disk is shared."""
+    """A report from a node; without a shared disk, the last one brings the files of the run."""
 
     report: Report
     files: dict[str, bytes] | None = None
@@ -156,7 +156,7 @@ def pack_run(path: Path) -> dict[str, bytes]:
 
 
 def unpack_run(content: dict[str, bytes], path: Path, config: RunConfig) -> None:
-    """Write the files of a run that was trained elsewhere to `path`, with this machine's configuration."""
+    """Write the files of a run that a node has trained, with the configuration of this machine."""
     _check_files(content, path)
     run = RunDir(path)
     with run.locked():

@@ -17,7 +17,7 @@ UPDATE_SECONDS = 0.5
 
 @dataclass
 class Outcome:
-    """Names of the trials that were trained now, that were done before, and that failed, with reasons."""
+    """Names of the trials: trained now, done before, and failed with the reasons."""
 
     done: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)

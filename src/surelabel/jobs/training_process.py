@@ -1,7 +1,7 @@
 """Start a process that trains one run, and follow it by the files it writes.
 
-The run directory tells the epochs, their accuracies and that the run is done; the log tells warnings
-and the reason of a failure. `worker.py` is the program that the process executes.
+The run directory shows the epochs, their accuracies and that the run is done; the log shows
+warnings and the reason of a failure. `worker.py` is the program that the process executes.
 """
 
 import json
@@ -77,12 +77,12 @@ class TrainingProcess:
         with files.opened(job.log_file) as log:
             self.log_start = self.log_read = os.fstat(log).st_size
             self.process = subprocess.Popen(
-                # -P, and our own search path in the environment: the process must import what we import.
+                # -P, with our search path in the environment: it must import what we import.
                 [sys.executable, "-P", "-m", WORKER, str(job.config_file), str(job.path), str(job.start_file)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                # Ctrl-C in a terminal goes to every process of its session; only we decide when to stop.
+                # Ctrl-C in a terminal reaches its whole session; we tell the process when to stop.
                 start_new_session=True,
                 env={**os.environ, **_environment(job.config), **(environment or {})},
             )

@@ -34,7 +34,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """A readable folder name, the same for equal configurations on any machine and data path."""
+        """A readable folder name: the same for equal configurations, wherever the data are."""
         # Defaults are left out, so that a setting added later does not rename finished runs.
         content = self.config.model_dump(mode="json", exclude_defaults=True)
         # Each kind of schedule is its own class, so its kind is a default and was left out too.
@@ -60,7 +60,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Job:
-    """A trial to train in a folder that holds many: its configuration and the paths of its files."""
+    """A trial to train in a folder of many: its configuration and the paths of its files."""
 
     name: str
     config: RunConfig

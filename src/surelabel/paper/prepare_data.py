@@ -1,4 +1,4 @@
-"""Make the data that a scale needs: the first rows of a data set, as images or as patch features."""
+"""Make the data that a scale needs: the first rows of a data set, or patch features of them."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,9 +19,9 @@ def prepare(
     data_root: Path | None,
     folder: Path,
     trials: Sequence[Trial],
-    tell: Callable[[str], None] = lambda text: None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, str]:
-    """Make missing files that these trials read; return the trials whose file failed, with the reason.
+    """Make missing files that these trials read; return the trials left without, and the reason.
 
     `data_root` holds a folder for each data set, such as cifar10; None searches the usual places.
     """
@@ -75,8 +75,8 @@ def _first_rows(prepared: PreparedData, corpus: Corpus) -> tuple[Examples, Examp
     num_there, num_classes = len(np.unique(train.label.numpy())), len(corpus.class_names)
     if num_there < num_classes:  # folders of images are sorted by class
         raise DataError(
-            f"{prepared.data}: its first {prepared.num_train} rows are of {num_there} of {num_classes} classes; this scale needs the data "
-            "in their original order: the hub's parquet files or the python batches"
+            f"{prepared.data}: its first {prepared.num_train} rows are of {num_there} of {num_classes} classes; "
+            "this scale needs the data in their original order: the hub's parquet files or the python batches"
         )
     return train, test
 

@@ -26,11 +26,12 @@ def to_markdown(table: Table) -> str:
     """Return the table as in the paper, then every number by every rule."""
     head = f"# {table.preset.title}\n\nScale {table.scale}; ours trained with protocol {table.protocol}."
     legend = (
-        f"Ours in percent, mean ± standard deviation over seeds (number of seeds), {RULES[table.rule]}; after the stroke the published "
-        "number, and ours minus it. Empty: not run, or not published."
+        f"Ours in percent, mean ± standard deviation over seeds (number of seeds), {RULES[table.rule]}; "
+        "after the stroke the published number, and ours minus it. Empty: not run, or not published."
     )
     if not find_scale(table.scale).is_published:
-        legend += " Published numbers are of the full protocol: at this scale the order of methods compares, not the accuracy."
+        legend += " Published numbers are of the full protocol: "
+        legend += "at this scale the order of methods compares, not the accuracy."
     grid, listing = (_markdown_table(rows) for rows in (_grid(table, _format_both), _listing(table)))
     return "\n\n".join([head, legend, grid, "## By every rule", listing]) + "\n"
 
@@ -41,7 +42,8 @@ def to_latex(table: Table) -> str:
     body = [" & ".join(map(_escape, row)) + r" \\" for row in rows]
     width = len(rows[0])
     lines = [
-        f"% scale {table.scale}, protocol {table.protocol}, {RULES[table.rule]}; in brackets as published, and ours minus it",
+        f"% scale {table.scale}, protocol {table.protocol}, {RULES[table.rule]}; "
+        "in brackets as published, and ours minus it",
         rf"\begin{{tabular}}{{l{'c' * (width - 1)}}}",
         r"\toprule",
         body[0],

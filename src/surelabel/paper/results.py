@@ -115,7 +115,7 @@ def _unplanned(numbers: list[Published], trials: Sequence[Trial]) -> list[tuple[
 
 
 def _read_epochs(trial: Trial, path: Path) -> list[Epoch] | None:
-    """Return the metrics of a finished run, or None; training reports a folder with something else."""
+    """Return the metrics of a finished run, or None."""
     try:
         return RunDir(path).metrics() if find_state(trial, path) == "done" else None
     except SurelabelError:
@@ -148,8 +148,8 @@ def _published_for(numbers: list[Published], cell: Cell, measure: Measure, proto
 
 
 def choose_value(epochs: list[Epoch], measure: Measure, rule: str) -> float | None:
-    """Return the measure in percent at the epoch that the rule chooses; None if the run lacks either."""
-    # Only the last stage counts: earlier ones train something else, such as an estimate of the noise.
+    """Return the measure in percent at the epoch that the rule chooses, if the run has both."""
+    # Only the last stage counts: earlier ones train other things, such as an estimate of noise.
     measured = [e for e in epochs if e.get("stage") == epochs[-1].get("stage") and _value(e, measure) is not None]
     score = _SCORES[rule]
     scored = [(found, epoch) for epoch in measured if (found := score(epoch, measure)) is not None]

@@ -1,4 +1,4 @@
-"""The data behind the paper's figures of single runs, by hand; and what stays empty where nothing was run."""
+"""Values of the paper's figures of single runs, checked by hand; and panels without a run."""
 
 import numpy as np
 import pytest

@@ -93,7 +93,7 @@ def test_patches_see_the_image_and_not_its_brightness():
 
 
 def test_whitened_patches_have_unit_variance():
-    """What a filter of unit length sees of patches like those it was drawn from, but for the floor under small eigenvalues."""
+    """Responses of unit-length filters to their patches, up to the floor of small eigenvalues."""
     images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (50, 3, 32, 32), dtype=np.uint8))
     filters = draw_filters(images, 20, 6, seed=0)
     patches = torch.nn.functional.unfold(images.float(), 6).transpose(1, 2).flatten(0, 1)

@@ -54,7 +54,7 @@ def test_an_earlier_stage_is_never_the_best():
 
 @pytest.fixture
 def some_runs(tmp_path, pretend):
-    """Of four cells, one with two seeds of three done, one with one done and one cut short, two with nothing."""
+    """Four cells: two of three seeds done; one done and one interrupted; two without runs."""
     trials = plan_trials("table1", only={"method": ["car", "cross_entropy"], "noise": ["symmetric:0.4"]})
     mine = {method: [t for t in trials if t.cell["data"] == "cifar10" and t.cell["method"] == method] for method in
             ("car", "cross_entropy")}  # fmt: skip
@@ -135,8 +135,15 @@ def test_a_table_of_nothing_is_empty(tmp_path):
 def test_a_real_run_is_read(tmp_path: Path):
     (planned_trial,) = plan_trials("correction", only={"data": ["cifar10"], "noise": ["symmetric:0.4"], "seed": ["0"]})
     options = planned_trial.config.method.options
-    small = {"method.options": {**options, "correction_start": 1}, "data.source": "digits", "train.epochs": 1,
-             "model.name": "mlp", "train.device": "cpu", "train.threads": 1, "optimiser.schedule": {"kind": "cosine"}}  # fmt: skip
+    small = {
+        "method.options": {**options, "correction_start": 1},
+        "data.source": "digits",
+        "train.epochs": 1,
+        "train.device": "cpu",
+        "train.threads": 1,
+        "model.name": "mlp",
+        "optimiser.schedule": {"kind": "cosine"},
+    }
     config = make_config(planned_trial.config, small)
     trial = Trial(planned_trial.cell, config)
     run = surelabel.fit(config, tmp_path / "runs" / trial.name)
@@ -164,7 +171,7 @@ def test_published_cells_without_a_known_protocol_keep_their_number(tmp_path):
 
 
 def test_a_run_that_is_refused_fills_no_cell(some_runs):
-    """One of another configuration in its place, one whose metrics cannot be read, one of another schema: the rest counts."""
+    """A run of another configuration, with unreadable metrics or of another schema is left out."""
     trials, folder = some_runs
     mine = [trial for trial in trials if trial.cell["data"] == "cifar10" and trial.cell["method"] == "car"]
     other = make_config(mine[0].config, {"train.epochs": 7})

@@ -1,4 +1,4 @@
-"""Each distinct method, backbone and data set of the paper's protocol takes two steps on a tiny tree."""
+"""Each method, backbone and data set of the paper's protocol takes two steps on tiny data."""
 
 from pathlib import Path
 
@@ -21,17 +21,17 @@ def distinct() -> dict[str, tuple[str, int]]:
 
 CASES = distinct()
 SMALLER = {"clothing1m": {"data.image_size": 64}, "webvision": {"data.image_size": 96, "data.options.num_classes": 5}}
-"""Data sets of large pictures: as small as their networks take them, and no more classes than the tree has."""
+"""Settings for large images: the smallest that the networks accept, and only the classes there."""
 
 
 class Steps(Silent):
-    """Counts the steps of each pass, of which a new one begins with batch 1."""
+    """Counts the steps of each pass; a pass starts with batch 1."""
 
     def __init__(self) -> None:
         self.num_steps: dict[tuple[int, int], int] = {}
         self.passes = 0
 
-    def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+    def step(self, epoch: int, batch: int, *_: object) -> None:
         self.passes += batch == 1
         self.num_steps[epoch, self.passes] = self.num_steps.get((epoch, self.passes), 0) + 1
 

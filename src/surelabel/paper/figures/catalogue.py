@@ -45,7 +45,7 @@ class NumberedFigure:
     """What else the runs must have, for the error that says so."""
 
     def draw_from(self, there: Sequence[FoundRun]) -> tuple[Drawing, Sequence[FoundRun]]:
-        """Draw the figure from those runs that it needs, and return these; raise if there are none."""
+        """Draw the figure, and return it with the runs it shows; raise if there are none."""
         picture = self.draw(self.panels, there)
         if picture is None:
             raise RunError(self._needs())

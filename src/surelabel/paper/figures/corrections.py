@@ -1,4 +1,4 @@
-"""Figures 12 and 13: images with the given label above in red and the corrected one below in green."""
+"""Figures 12 and 13: images with the given label in red and the corrected one in green."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -33,7 +33,7 @@ Chosen = Mapping[str, FoundRun | None]
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, its text alternative, and its runs; the first one gives the title data and method."""
+    """A figure, its text alternative, and its runs; the title names data and method of the first."""
 
     figure: Figure
     text: str

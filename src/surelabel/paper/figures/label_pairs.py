@@ -35,7 +35,7 @@ class Table:
 
 
 def confidence_table(rows: TrainingSamples) -> Table:
-    """Return the mean of tau by clean (row) and given label (column); NaN for pairs without samples."""
+    """Return the mean of tau by clean (row) and given label (column); NaN for missing pairs."""
     return Table(mean_by_pair(rows.tau, rows.clean, rows.given, len(rows.class_names)), rows.class_names)
 
 
@@ -126,7 +126,8 @@ def correction_text(tables: Mapping[str, Table | None]) -> str:
         right = np.diag(table.cells).sum() / max(1, table.cells.sum())
         names = table.class_names
         pairs = "; ".join(f"{names[a]} as {names[b]} {number:,} times" for a, b, number in top_pairs(table.cells, 5))
-        text = f"{plain_text(title)}: {100 * right:.2f} % of {int(table.cells.sum()):,} corrected labels are the clean ones"
+        total = f"{int(table.cells.sum()):,} corrected labels"
+        text = f"{plain_text(title)}: {100 * right:.2f} % of {total} are the clean ones"
         parts.append(text + (f"; most often wrong: {pairs}." if pairs else "."))
     return " ".join(parts) + _missing(tables)
 

@@ -68,7 +68,7 @@ class FoundRun:
 
     @cached_property
     def options(self) -> dict[str, Any]:
-        """Options of its method with defaults; for a method outside surelabel only those that were set."""
+        """Options of its method; without defaults if the method is not part of surelabel."""
         method = self.config.method
         if method.name not in methods.names():
             return dict(method.options)

@@ -128,7 +128,8 @@ def sensitivity_text(parameters: Sequence[Parameter]) -> str:
     parts = []
     for parameter in filter(has_choice, parameters):
         words = "; ".join(
-            f"{point.text}: {point.mean:.2f} ± {point.deviation:.2f} % ({point.num_seeds} seed{'s'[: point.num_seeds > 1]})"
+            f"{point.text}: {point.mean:.2f} ± {point.deviation:.2f} % "
+            f"({point.num_seeds} seed{'s'[: point.num_seeds > 1]})"
             for point in parameter.points
         )
         parts.append(f"{plain_text(parameter.title)}: {words}.")
@@ -146,7 +147,7 @@ def draw_study(panels: Mapping[str, RunQuery], there: Sequence[FoundRun]) -> Pic
 
 
 def find_study(wanted: RunQuery, there: Sequence[FoundRun]) -> tuple[FoundRun | None, list[Parameter], list[FoundRun]]:
-    """Return the base run of a study, its parameters and all its runs; None and no points without runs."""
+    """Return the base run of a study, its parameters with their points, and all its runs."""
     source = choose_source(wanted.data, [wanted], there)
     runs = [one for one in there if one.source == source and wanted.matches(one) and _last_accuracy(one) is not None]
     base = find_typical(runs)

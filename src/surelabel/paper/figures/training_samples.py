@@ -31,12 +31,12 @@ class TrainingSamples:
     @property
     def is_false(self) -> np.ndarray:
         """(N,) whether the given label differs from the clean one."""
-        return self.given != self.clean
+        return np.asarray(self.given != self.clean)
 
     @property
     def corrected(self) -> np.ndarray:
         """(N,) the class with the largest target: the corrected label of the paper."""
-        return self.target.argmax(1)
+        return np.asarray(self.target.argmax(1))
 
 
 def read_training_samples(run: RunDir) -> TrainingSamples:

@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, one csv per table, each with the protocol it was trained with."""
+"""The numbers that the paper prints: one csv per table, with the protocol of each number."""
 
 import csv
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class Published:
 
 
 def read_published(name: str) -> list[Published]:
-    """Read the numbers of a csv. Two tables of the paper may print the same cell with other numbers."""
+    """Read a csv. A cell that two tables of the paper print, with other numbers, is in it twice."""
     text = resources.files(__name__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
     return [_parse(row) for row in csv.DictReader(text.splitlines())]
 

@@ -1,4 +1,4 @@
-"""The paper's tables on CIFAR-10 and CIFAR-100: Table 1, Table 4, strategies and correction accuracy."""
+"""The paper's tables on CIFAR: Table 1, the ablation, target strategies and correction accuracy."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -46,11 +46,11 @@ _TUNED: dict[Setting, dict[str, dict[str, Any]]] = {
         for noise in ASYMMETRIC_NOISES["cifar100"]
     },
 }
-"""Published settings that differ from our defaults. The authors of ELR use 7 and 0.9 on CIFAR-100 for
-any noise."""
+"""Published settings that differ from our defaults. The authors of ELR use 7 and 0.9 on CIFAR-100
+for any noise."""
 _SHARED_SCHEDULE: dict[str, dict[str, Any]] = {"nlnl": {"rate": None}}
-"""In the shared protocol NLNL follows the schedule too. The high constant rate of Joint Optimization
-stays, since it is part of the method."""
+"""In the shared protocol NLNL follows the schedule too. The high constant rate of Joint
+Optimization stays, since it is part of the method."""
 
 
 def table1_options(method: str, scale: Scale, data: str, noise: str) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def car_options(**changes: Any) -> Callable[[Scale, str, str], dict[str, Any]]:
 
 _VARIANTS: dict[str, dict[str, Any]] = {
     "car": {},
-    # On CIFAR-10 beta is 0, so this is CAR itself: equal trials, which are run once and shown twice.
+    # On CIFAR-10 beta is 0, so this is CAR itself: one run, which is shown twice.
     "without_reverse_term": {"reverse_weight": 0.0},
     "without_target_estimation": {"targets": "none"},
     "without_indicator": {"confidence": "max_probability"},
@@ -103,7 +103,7 @@ _STRATEGIES: dict[str, dict[str, Any]] = {
 
 
 def _cross_entropy_options(strategy: str, scale: Scale, data: str, noise: str) -> Mapping[str, Any]:
-    """Return E_c and alpha of CAR; delta needs a confidence. Without estimation it is that of Table 1."""
+    """Return E_c and alpha of CAR; delta needs a confidence. The strategy none is that of Table 1."""
     if strategy == "none":
         return {}
     setting = car_setting(scale, data, noise)

@@ -25,7 +25,7 @@ def _multi_step(scale: Scale, *_: str) -> Protocol:
 
 
 def _memorisation(_: Plan) -> Iterator[CifarRow]:
-    """Yield the columns of Figures 1 and 3; 3 (c) is CAL, which is CAR on CIFAR-10, where beta is 0."""
+    """Yield the columns of Figures 1 and 3; CAL in 3 (c) is CAR, since beta is 0 on CIFAR-10."""
     base = CifarRow({}, "cross_entropy", [("cifar10", SYMMETRIC[1])], one_seed=True, gradient_share=True)
     yield replace(base, cell={"training": "cross_entropy_multi_step"}, protocol=_multi_step)
     yield replace(base, cell={"training": "cross_entropy_cosine"})

@@ -41,8 +41,8 @@ CIFAR: dict[tuple[str, str], Protocol] = {
     **{("cross_entropy", data): Protocol(n, 128, sgd, _ALL[data]) for data, (n, sgd) in _PATRINI.items()},
     **{("forward", data): Protocol(2 * n, 128, sgd, _ALL[data]) for data, (n, sgd) in _PATRINI.items()},
     **{("gce", data): Protocol(n, 128, sgd, _ALL[data]) for data, (n, sgd) in _GCE.items()},
-    # Rates for 20, 40, 60 and 80 % symmetric noise and for CIFAR-100 were not found. The rate of the
-    # first stage is an option of the method.
+    # Rates for 20, 40, 60 and 80 % symmetric noise and for CIFAR-100 were not found. The rate of
+    # the first stage is an option of the method.
     ("joint_optimization", "cifar10"): Protocol(320, 128, _sgd(0.2, 1e-4, _tenth_after(40, 80)), (ASYMMETRIC,)),
     # The authors' code has CIFAR-10 only, with three stages of 720 epochs at a constant rate.
     ("nlnl", "cifar10"): Protocol(2160, 128, _sgd(0.02, 1e-4, Constant()), _ALL["cifar10"], {"rate": 0.02}),

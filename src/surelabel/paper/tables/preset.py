@@ -23,8 +23,8 @@ RULES = {
     BEST_TEST: "best epoch by test (oracle)",
     BEST_CLEAN_VALIDATION: "best epoch by clean validation",
 }
-"""How to choose the epoch whose accuracy a table shows. Choosing by the test set is an oracle: it is
-not possible in practice."""
+"""How to choose the epoch whose accuracy a table shows. Choosing by the test set is an oracle: in
+practice it is not possible."""
 
 
 @dataclass(frozen=True)

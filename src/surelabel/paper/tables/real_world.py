@@ -76,7 +76,7 @@ def _webvision(plan: Plan) -> list[Trial]:
 def _protocols(
     plan: Plan, methods: Mapping[str, Any], shared: Protocol, originals: Mapping[str, Protocol]
 ) -> dict[str, Protocol]:
-    """Return a protocol for each method; the original ones only where known, and for CAR the shared one."""
+    """Return the protocol of each method; the original one of CAR is the shared one."""
     return {"car": dict.fromkeys(methods, shared), "original": {**originals, "car": shared}}[plan.protocol]
 
 

@@ -1,4 +1,4 @@
-"""The scales of a reproduction: as published, or reduced for two cores, with the reason of each choice."""
+"""The scales of a reproduction: as published, or reduced for two cores, with all reasons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -116,10 +116,10 @@ _SMALL_SHIFT = 0
 # is 0.06 and 0.10, for 500 epochs. In 40 the start must not take as long: 0.1 to 0.25; a first
 # sketch used lambda = 2 for ten classes.
 _INITIAL_GRADIENT = 2 / 9
-# 12 of 40 epochs, as in the sketch. One update per epoch makes 29, after which alpha^29 = 5 % of the
-# given label remain. The published fraction, 60 of 500, is epoch 5, when a network has learned
+# 12 of 40 epochs, as in the sketch. One update per epoch makes 29, after which alpha^29 = 5 % of
+# the given label remain. The published fraction, 60 of 500, is epoch 5, when a network has learned
 # little; an MLP on fixed features has learned most by then, so `tiny` uses it. delta is 0
-# everywhere: a threshold of 0.95 is for indicators that had 500 epochs to settle. We did not try it.
+# everywhere: a threshold of 0.95 is for indicators that had 500 epochs to settle (we did not try).
 _SMALL_START, _TINY_START = 12, 5
 
 SMALL = Scale(

@@ -73,7 +73,7 @@ def parse_only(text: str) -> dict[str, list[str]]:
 
 
 def select_trials(trials: Sequence[Trial], only: Mapping[str, Collection[str]] | None) -> list[Trial]:
-    """Return the trials whose cell has a wanted value for every key of `only`; seed is a key too."""
+    """Return the trials whose cell has a wanted value for each key of `only`, which may be seed."""
     kept = list(trials)
     for key, values in (only or {}).items():
         _refuse_unknown(trials, key, values)
