@@ -1,4 +1,4 @@
-"""Train jobs as tasks of a Ray cluster; their files end up in the same place as those of local runs."""
+"""Train jobs as tasks of a Ray cluster; their files end up where local runs put them."""
 
 import contextlib
 import os

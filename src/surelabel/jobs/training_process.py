@@ -110,7 +110,7 @@ class TrainingProcess:
         self.stop()
 
     def stop_or_kill(self, seconds: float) -> None:
-        """Ask the process to stop, and kill it if it has not after so many seconds."""
+        """Ask the process to stop, and kill it if it takes longer than this."""
         self.stop()
         try:
             self.process.wait(seconds)
@@ -152,6 +152,7 @@ class TrainingProcess:
             if time.monotonic() - self.done_since < EXIT_SECONDS:
                 return None
         self.kill()
+        self.job.start_file.unlink(missing_ok=True)
         if is_done:
             return Ending()
         if code == STOPPED:

@@ -91,7 +91,7 @@ _FORMATS: dict[str, Callable[[Table], str]] = {"md": to_markdown, "csv": to_csv,
 
 
 def _grid(table: Table, format_entry: Callable[[Entry, str], str]) -> Grid:
-    """Return header and rows; each measure is a column of its own."""
+    """Return header and rows; each measure has its column."""
     preset = table.preset
     rows: dict[tuple[str, ...], None] = {}
     columns: dict[tuple[str, ...], None] = {}

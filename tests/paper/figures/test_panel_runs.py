@@ -1,4 +1,4 @@
-"""Which runs stand in which panel."""
+"""Find runs, and choose one for each panel."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The presets train what the figures want, also where the runs of all presets lie in one folder."""
+"""Presets train the runs that figures need, even if one folder holds the runs of all presets."""
 
 import pytest
 

@@ -77,7 +77,7 @@ SUMS = {
     "strategies": (2408.81, 24.13),
     "correction": (841.4, 0),
 }
-"""Of all means and all deviations, after every number had been compared with the paper's source."""
+"""Sums of all means and deviations, taken after comparing every number with the paper's source."""
 
 
 @pytest.mark.parametrize(("name", "sums"), SUMS.items())

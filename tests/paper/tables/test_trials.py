@@ -28,7 +28,7 @@ def test_only_keeps_cells_with_all_keys():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "words"),
     [
         ({"name": "table9"}, "table1, table2"),
         ({"name": "table1", "scale": "huge"}, "paper, small, tiny"),
@@ -40,8 +40,8 @@ def test_only_keeps_cells_with_all_keys():
         ({"name": "table1", "only": {"data": ["cifar10"], "noise": ["block:0.4"]}}, "not together"),
     ],
 )
-def test_errors_list_what_there_is(arguments, said):
-    with pytest.raises(ConfigError, match=said):
+def test_errors_list_what_there_is(arguments, words):
+    with pytest.raises(ConfigError, match=words):
         plan_trials(**arguments)
 
 

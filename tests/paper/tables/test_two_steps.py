@@ -10,7 +10,7 @@ from surelabel.paper.tables import PRESETS, Trial, plan_trials
 
 
 def distinct() -> dict[str, tuple[str, int]]:
-    """By method, backbone and data set, the preset and the place of a trial that has them."""
+    """Map method, backbone and data set to the preset and the index of a trial with them."""
     found: dict[str, tuple[str, int]] = {}
     for name in PRESETS:
         for place, trial in enumerate(plan_trials(name)):

@@ -17,7 +17,7 @@ NUM_PER_PAIR = 2
 CELL = (1.75, 2.05)
 """Width and height of an image with its labels, in inches."""
 SMALL_SIDE = 64
-"""Images of at most so many pixels a side are drawn without smoothing."""
+"""Pixels: images up to this size are drawn without smoothing."""
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,12 @@ Value = TypeVar("Value")
 LONGEST_TITLE = 36
 """Characters in a line of a panel's title."""
 Chosen = Mapping[str, FoundRun | None]
-"""The run of each panel, by the panel's name; None if there is none."""
+"""The run of each panel, by the panel's name, or None."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, its text alternative, and its runs; the title names data and method of the first."""
+    """A figure, its text alternative, and its runs; the first one names data and method."""
 
     figure: Figure
     text: str

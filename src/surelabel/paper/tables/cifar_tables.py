@@ -103,7 +103,7 @@ _STRATEGIES: dict[str, dict[str, Any]] = {
 
 
 def _cross_entropy_options(strategy: str, scale: Scale, data: str, noise: str) -> Mapping[str, Any]:
-    """Return E_c and alpha of CAR; delta needs a confidence. The strategy none is that of Table 1."""
+    """Return E_c and alpha of CAR (delta needs a confidence); the strategy none has no options."""
     if strategy == "none":
         return {}
     setting = car_setting(scale, data, noise)
