@@ -53,6 +53,10 @@ _SHARED_SCHEDULE: dict[str, dict[str, Any]] = {"nlnl": {"rate": None}}
 Optimization stays, since it is part of the method."""
 
 
+_SHARED_IS_ORIGINAL = frozenset({"car"})
+"""The shared protocol is that of CAR."""
+
+
 def table1_options(method: str, scale: Scale, data: str, noise: str) -> dict[str, Any]:
     """Return the options of a method in Table 1."""
     tuned = {**_TUNED.get((data, noise), {}), "car": car_setting(scale, data, noise).options()}
@@ -60,8 +64,8 @@ def table1_options(method: str, scale: Scale, data: str, noise: str) -> dict[str
 
 
 def _original_protocol(method: str, scale: Scale, data: str, noise: str) -> Protocol | None:
-    """Return the protocol of the method's own paper; CAR's is the shared one."""
-    if method == "car":
+    """Return the protocol of the method's own paper."""
+    if method in _SHARED_IS_ORIGINAL:
         return scale.protocol
     original = original_protocols.CIFAR.get((method, data))
     return original if original is not None and noise in original.noises else None
