@@ -5,19 +5,30 @@ import signal
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 from surelabel.config import validate
 from surelabel.jobs import Progress, Trial
 
 
+@pytest.fixture(scope="session")
+def digits_file(tmp_path_factory):
+    """The digits as a file, so that training processes need not import scikit-learn."""
+    digits, path = load_digits(), tmp_path_factory.mktemp("data") / "digits.npz"
+    x, y = digits.data.astype(np.float32), digits.target
+    np.savez(path, x=x[:1438], y=y[:1438], x_test=x[1438:], y_test=y[1438:])
+    return path
+
+
 @pytest.fixture
-def trial():
+def trial(digits_file):
     """`trial("car", epochs=2)`: a tiny run on digits."""
 
     def make(method="cross_entropy", seed=0, epochs=2, **data):
         content = {
-            "data": {"source": "digits", **data},
+            "data": {"source": str(digits_file), **data},
             "noise": {"kind": "symmetric", "rate": 0.4},
             "method": {"name": method},
             "model": {"name": "mlp", "options": {"widths": [8]}},

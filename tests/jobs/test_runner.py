@@ -1,6 +1,6 @@
 """Many trials on this machine: what is skipped, resumed, retried, refused and listed.
 
-Starting a process takes seconds, so that few tests do; digits take a second more than blobs.
+Starting a process takes seconds, so that few tests do.
 """
 
 from types import SimpleNamespace
