@@ -11,7 +11,7 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -189,30 +189,45 @@ class ProgressLines(Silent):
             self.write(f"note: {text}")
 
 
-class ProgressBar(Silent):
-    """A progress bar over epochs and batches."""
+class BarDisplay:
+    """Progress bars on a terminal: description, bar, count and `details`, with notes above them."""
 
-    def __init__(self, console: Any, title: str = "training") -> None:
+    def __init__(self, terminal: "Console", details: str, bar_width: int = 40, shows_time_left: bool = False) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            # Names come from elsewhere and may contain brackets.
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[accuracy]}  {task.fields[speed]}/s"),
-            TimeRemainingColumn(),
-            console=console,
+            TextColumn(details, markup=False),
+            *([TimeRemainingColumn()] if shows_time_left else []),
+            console=terminal,
         )
-        self.title = title
-        self.task: Any = None
-        self.warned: set[str] = set()
+        self.printed: set[str] = set()
 
-    def __enter__(self) -> "ProgressBar":
+    def __enter__(self) -> Self:
         self.bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
+
+    def print_once(self, text: str) -> None:
+        """Print a line above the bars, unless it was printed before."""
+        if text not in self.printed:
+            self.printed.add(text)
+            self.bar.console.print(text, highlight=False, markup=False)
+
+
+class ProgressBar(BarDisplay, Silent):
+    """A progress bar over epochs and batches."""
+
+    def __init__(self, terminal: "Console", title: str = "training") -> None:
+        details = "loss {task.fields[loss]:.3f}  {task.fields[accuracy]}  {task.fields[speed]}/s"
+        super().__init__(terminal, details, shows_time_left=True)
+        self.title = title
+        self.task: Any = None
 
     def begin(self, num_epochs: int, done: int) -> None:
         """Add a bar for this many epochs."""
@@ -237,21 +252,24 @@ class ProgressBar(Silent):
             )
 
     def warn(self, text: str) -> None:
-        """Print a note above the bar, once even if several runs report it."""
-        if text not in self.warned:
-            self.warned.add(text)
-            self.bar.console.print(f"note: {text}", highlight=False, markup=False)
+        """Print a note above the bar, once, however many runs are shown."""
+        self.print_once(f"note: {text}")
+
+
+def bar_terminal() -> "Console | None":
+    """Return the terminal on stderr, or None if bars cannot be drawn there."""
+    terminal = _console(stderr=True)
+    return terminal if terminal.is_interactive and not terminal.is_dumb_terminal else None
 
 
 @contextlib.contextmanager
 def progress(title: str = "") -> Iterator[ProgressBar | ProgressLines | Silent]:
     """Yield a bar on a terminal, lines elsewhere, nothing on non-zero ranks; all use stderr."""
-    terminal = _console(stderr=True)
     if is_further_process():
         yield Silent()
-    elif terminal.is_interactive and not terminal.is_dumb_terminal:
-        with ProgressBar(terminal, title) as bar:
-            yield bar
+    elif (terminal := bar_terminal()) is not None:
+        with ProgressBar(terminal, title) as bars:
+            yield bars
     else:
         yield ProgressLines(tell, title=title)
 

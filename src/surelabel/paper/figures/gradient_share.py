@@ -1,4 +1,4 @@
-"""The paper's third figure: which share of the gradient comes from clean and from false labels, epoch by epoch."""
+"""Figure 3: the shares of the gradient that come from clean and from false labels, over epochs."""
 
 from collections.abc import Mapping
 
@@ -24,14 +24,14 @@ PANEL = (4.0, 3.0)
 
 
 def gradient_shares(rows: Rows) -> dict[str, Curve]:
-    """The two shares in percent over the epochs that measured them."""
+    """Return both shares in percent over the epochs that measured them."""
     measured = [row for row in rows if MEASURED in row]
     epochs = [int(row["epoch"]) for row in measured]
     return {name: (epochs, [100 * row[MEASURED][name] for row in measured]) for name in LOOKS}
 
 
 def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
-    """A panel per run, given by its title as its metrics; None stays empty."""
+    """Draw a panel for the metrics of each run, by its title; a panel without a run stays empty."""
     figure, axes = make_panels(1, len(runs), PANEL)
     for one, (title, rows) in zip(axes[0], runs.items(), strict=True):
         one.set_ylim(-3, 103)
@@ -46,8 +46,8 @@ def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
 
 
 def gradient_text(runs: Mapping[str, Rows | None]) -> str:
-    """First, middle and last epoch of each panel in words."""
-    parts = [_described(title, gradient_shares(rows)) for title, rows in runs.items() if rows is not None]
+    """Return the first, middle and last epoch of each panel in words."""
+    parts = [_describe(title, gradient_shares(rows)) for title, rows in runs.items() if rows is not None]
     return " ".join(parts) + missing_text([title for title, rows in runs.items() if rows is None])
 
 
@@ -60,7 +60,7 @@ def _draw(axes: Axes, title: str, shares: Mapping[str, Curve]) -> None:
     axes.set_title(title, fontsize=TEXT)
 
 
-def _described(title: str, shares: Mapping[str, Curve]) -> str:
+def _describe(title: str, shares: Mapping[str, Curve]) -> str:
     epochs, values = shares["false"]
     if not epochs:
         return f"{title}: the gradient was not measured."
