@@ -47,7 +47,7 @@ def make_config(data: Any, settings: Mapping[str, Any] | None = None) -> RunConf
 
 
 def _described(data: Any) -> str:
-    found = objects.described(data)
+    found = objects.describe_object(data)
     if found is None:
         form = (
             f"a mapping of {', '.join(map(str, data)) or 'nothing'}"
@@ -56,7 +56,7 @@ def _described(data: Any) -> str:
         )
         raise ConfigError(
             f"data: got {form}; a configuration is a mapping with data, as {{'data': {{'source': ...}}}}, and data are a name, "
-            f"a path, or {objects.kinds()}"
+            f"a path, or {objects.list_kinds()}"
         )
     return found
 

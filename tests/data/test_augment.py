@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from surelabel.core.stages import seed_of
-from surelabel.data.augment import Augment, draws, statistics
-from surelabel.data.inputs import centred
+from surelabel.data.augment import Augment, draws, input_statistics
+from surelabel.data.inputs import centre_crop
 from surelabel.data.strong_augment import NUM_DRAWS, strong
 
 
@@ -153,10 +153,10 @@ class TestCrop:
         assert torch.equal(views[:, 1, 0].amin(1), left)
 
     def test_the_middle_without_augmentation(self):
-        assert centred(self.x, 5)[0, :, 0, 0].tolist() == [2, 1]
-        assert centred(self.x, 5).shape == (200, 2, 5, 5)
-        assert torch.equal(centred(self.x, None), self.x)
-        assert torch.equal(centred(torch.zeros(3, 4), 2), torch.zeros(3, 4))
+        assert centre_crop(self.x, 5)[0, :, 0, 0].tolist() == [2, 1]
+        assert centre_crop(self.x, 5).shape == (200, 2, 5, 5)
+        assert torch.equal(centre_crop(self.x, None), self.x)
+        assert torch.equal(centre_crop(torch.zeros(3, 4), 2), torch.zeros(3, 4))
 
 
 class TestStrong:
@@ -174,7 +174,7 @@ class TestStatistics:
     def test_images_have_one_value_per_channel_in_raw_units(self):
         x = torch.randint(0, 256, (50, 3, 7, 5), dtype=torch.uint8)
         x[:, 1] = 9
-        mean, std = statistics(x)
+        mean, std = input_statistics(x)
         pixels = x.double().transpose(0, 1).flatten(1)
         expected = pixels.std(1, correction=0)
         expected[1] = 1
@@ -183,13 +183,13 @@ class TestStatistics:
 
     def test_features_have_one_value_per_column_and_constant_columns_have_1(self):
         x = torch.randn(100, 4) * torch.tensor([1.0, 5.0, 0.0, 0.01]) + torch.tensor([0.0, -3.0, 0.1, 1000.0])
-        mean, std = statistics(x)
+        mean, std = input_statistics(x)
         torch.testing.assert_close(mean, x.double().mean(0).float())
         torch.testing.assert_close(std[[0, 1, 3]], x.double().std(0, correction=0).float()[[0, 1, 3]])
         assert std[2] == 1
 
     def test_chunks_do_not_show(self, monkeypatch):
         x = torch.randint(0, 256, (50, 3, 4, 4), dtype=torch.uint8)
-        whole = statistics(x)
+        whole = input_statistics(x)
         monkeypatch.setattr("surelabel.data.augment._PIXELS", 100)
-        torch.testing.assert_close(statistics(x), whole)
+        torch.testing.assert_close(input_statistics(x), whole)

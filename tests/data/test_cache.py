@@ -13,7 +13,7 @@ import pytest
 
 from surelabel.data import cache
 
-KEY = cache.key_of("test")
+KEY = cache.make_key("test")
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,7 @@ class Fill:
 
 
 def get(fill, shape=(4, 3), dtype=np.int32):
-    return cache.array(KEY, shape, dtype, fill)
+    return cache.load_or_fill(KEY, shape, dtype, fill)
 
 
 EXPECTED = np.arange(12, dtype=np.int32).reshape(4, 3)
@@ -70,7 +70,7 @@ class TestArray:
 
     def test_another_key_is_another_array(self):
         get(Fill())
-        other = cache.array(cache.key_of("test", 2), (2,), np.float32, lambda out: out.fill(7))
+        other = cache.load_or_fill(cache.make_key("test", 2), (2,), np.float32, lambda out: out.fill(7))
         assert other.tolist() == [7, 7]
         assert get(Fill()).shape == (4, 3)
 
@@ -111,7 +111,7 @@ class TestEntry:
             allocate((2,), np.uint8)[:] = 5  # a second thought replaces the first
             return {"names": ["a"], "number": 3}
 
-        for made in (cache.entry(KEY, make), cache.entry(KEY, make)):
+        for made in (cache.load_or_make(KEY, make), cache.load_or_make(KEY, make)):
             assert made.array.tolist() == [5, 5]
             assert made.about == {"names": ["a"], "number": 3}
 
@@ -158,7 +158,7 @@ def fill(out):
     time.sleep(0.5)
     out[:] = 1
 
-assert cache.array("key", (1000,), np.uint8, fill).sum() == 1000
+assert cache.load_or_fill("key", (1000,), np.uint8, fill).sum() == 1000
 """
 
 

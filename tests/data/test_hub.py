@@ -9,7 +9,7 @@ from PIL import Image
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.sources.objects import described
+from surelabel.data.sources.objects import describe_object
 from surelabel.errors import DataError
 
 
@@ -80,8 +80,8 @@ def test_a_dict_of_parts():
 
 
 def test_its_name_is_its_description():
-    assert described(HubDataset(table([0]))) == "<dataset animals>"
-    assert described({"train": HubDataset(table([0]), name=None)}) == "<dataset HubDataset>"
+    assert describe_object(HubDataset(table([0]))) == "<dataset animals>"
+    assert describe_object({"train": HubDataset(table([0]), name=None)}) == "<dataset HubDataset>"
 
 
 def test_faults_are_named_with_their_row():

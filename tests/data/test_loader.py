@@ -13,7 +13,7 @@ from surelabel.core import View
 from surelabel.data import loader as loaders
 from surelabel.data.augment import Augment
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.inputs import Mapped
+from surelabel.data.inputs import MappedInputs
 from surelabel.data.loader import Loader, batch_bounds, own_part
 from surelabel.training import build
 
@@ -198,7 +198,7 @@ class TestMapped:
         array = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (self.ROWS, self.WIDTH))
         array[:, 0] = np.arange(self.ROWS)
         array.flush()
-        return Mapped(tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r"))
+        return MappedInputs(tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r"))
 
     def test_rows_come_from_the_file_a_batch_at_a_time(self, mapped):
         rows = Examples(mapped, torch.arange(self.ROWS) % 3, np.arange(self.ROWS).astype(str))
@@ -216,7 +216,9 @@ class TestMapped:
     def test_they_are_measured_by_some_rows(self, mapped, monkeypatch):
         monkeypatch.setattr(build, "MEASURED_BYTES", 100 * self.WIDTH * 4)
         asked = []
-        monkeypatch.setattr(Mapped, "__getitem__", lambda _, index: asked.append(index) or torch.randn(len(index), 3))
+        monkeypatch.setattr(
+            MappedInputs, "__getitem__", lambda _, index: asked.append(index) or torch.randn(len(index), 3)
+        )
         build.normalisation(Corpus(Examples(mapped, torch.arange(self.ROWS), np.arange(self.ROWS).astype(str)), ("a",)))
         assert [len(index) for index in asked] == [100]
 

@@ -6,7 +6,7 @@ import torch
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus, read_inputs
-from surelabel.data.inputs import Lazy
+from surelabel.data.inputs import LazyInputs
 from surelabel.data.sources.arrays import npy
 from surelabel.errors import DataError
 
@@ -111,7 +111,7 @@ class TestLarge:
         read = load(tmp_path / "x.npy", validation_fraction=0.5)
         for part in ("train", "validation"):
             lazy, tensor = getattr(mapped, part).x, getattr(read, part).x
-            assert isinstance(lazy, Lazy)
+            assert isinstance(lazy, LazyInputs)
             assert (tuple(lazy.shape), lazy.dtype) == (tuple(tensor.shape), tensor.dtype)
             assert torch.equal(lazy[torch.arange(len(lazy))], tensor)
             again = pickle.loads(pickle.dumps(lazy))

@@ -5,7 +5,7 @@ import pytest
 
 from surelabel.config import DataConfig, NoiseConfig
 from surelabel.data import load_corpus
-from surelabel.data.relabel import trusted_rows
+from surelabel.data.relabel import mark_trusted
 from surelabel.errors import DataError
 from surelabel.training import build
 
@@ -215,6 +215,6 @@ class TestTrusted:
 
     def test_parts_survive(self, archive, file):
         corpus = load_corpus(DataConfig(source=archive()))
-        marked = trusted_rows(corpus, DataConfig(source="x", trusted=file("id\n0\n")))
+        marked = mark_trusted(corpus, DataConfig(source="x", trusted=file("id\n0\n")))
         assert marked.train.x is corpus.train.x
         assert marked.class_names == corpus.class_names

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.splits import class_order, stratified
+from surelabel.data.splits import class_order, split_stratified
 from surelabel.errors import DataError
 
 
@@ -15,7 +15,7 @@ from surelabel.errors import DataError
     seed=st.integers(0, 9),
 )
 def test_a_split_is_a_partition_and_every_class_keeps_a_row(label, fraction, seed):
-    kept, apart = stratified(label, fraction, seed)
+    kept, apart = split_stratified(label, fraction, seed)
     assert sorted([*kept, *apart]) == list(range(len(label)))
     assert set(label[kept]) == set(label)
     classes, counts = np.unique(label, return_counts=True)
@@ -28,17 +28,17 @@ def test_a_split_is_a_partition_and_every_class_keeps_a_row(label, fraction, see
 def test_a_split_is_stratified_and_depends_on_its_seed_alone():
     label = np.repeat([0, 1, 2], [100, 50, 10])
     np.random.seed(1)
-    kept, apart = stratified(label, 0.2, 0)
+    kept, apart = split_stratified(label, 0.2, 0)
     np.random.seed(2)
     assert np.bincount(label[apart]).tolist() == [20, 10, 2]
-    assert np.array_equal(stratified(label, 0.2, 0)[1], apart)
-    assert not np.array_equal(stratified(label, 0.2, 1)[1], apart)
+    assert np.array_equal(split_stratified(label, 0.2, 0)[1], apart)
+    assert not np.array_equal(split_stratified(label, 0.2, 1)[1], apart)
     assert np.array_equal(kept, np.sort(kept))
 
 
 def test_many_small_classes_still_give_their_share():
     label = np.repeat(np.arange(50), 2)
-    assert len(stratified(label, 0.2, 0)[1]) == 20
+    assert len(split_stratified(label, 0.2, 0)[1]) == 20
 
 
 @pytest.mark.parametrize(

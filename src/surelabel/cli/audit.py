@@ -35,11 +35,11 @@ def audit(
     json: Json = False,
 ) -> None:
     """All labels of a finished run, the most suspicious first, and how many of them are wrong. Nothing is trained."""
-    from surelabel.data.input_files import refuse_losing
+    from surelabel.data.input_files import refuse_overwriting_inputs
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
-    refuse_losing(out, [RunDir.open(run)])
+    refuse_overwriting_inputs(out, [RunDir.open(run)])
     table, file = audit(run, min_probability=min_probability), output_file(out, run / "audit.csv")
     table.to_csv(file)
     plans = table.budgets() if budget is None else [table.expected(budget)]

@@ -33,14 +33,14 @@ def figures(
 ) -> None:
     """Draw the paper's figures from run directories, as png, svg and text."""
     from surelabel import api
-    from surelabel.data.input_files import refuse_losing
+    from surelabel.data.input_files import refuse_overwriting_inputs
     from surelabel.paper.figures import FIGURES, figure_named
     from surelabel.paper.figures.found import found_in
 
     chosen = list(FIGURES) if name == EVERY else [figure_named(name)]
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
     there = found_in(places, api.reopen_data)
-    refuse_losing(out, [one.run for one in there])
+    refuse_overwriting_inputs(out, [one.run for one in there])
     out = out or places[0] / "figures"
     files = {figure.number: _drawn(figure, there, out, name == EVERY) for figure in chosen}
     files = {number: written for number, written in files.items() if written}

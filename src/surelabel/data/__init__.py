@@ -10,11 +10,11 @@ from surelabel.config import DataConfig
 from surelabel.data.benchmarks import NAMED, digits
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.images.load import fitted
-from surelabel.data.inputs import Inputs, Shape, windowed
+from surelabel.data.inputs import Inputs, Shape, centre_crop_inputs
 from surelabel.data.relabel import relabelled
-from surelabel.data.rows import Parts, Rows, Source
 from surelabel.data.sources import folder
 from surelabel.data.sources.arrays import npy, npz
+from surelabel.data.sources.interface import Parts, Rows, Source
 from surelabel.data.sources.objects import OBJECT_SOURCES, is_object, read_object
 from surelabel.data.sources.tables import parquet_folder, table_file
 from surelabel.data.splits import divide
@@ -47,7 +47,7 @@ def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     is_window = config.image_size is not None and shape[1:] == (config.crop, config.crop)
     whole = (shape[0], config.image_size, config.image_size) if config.image_size is not None and is_window else shape
     x, ids = _source_of(config.source).read_inputs(config, whole)
-    return windowed(fitted(x, whole, config.source), config.crop if is_window else None), ids
+    return centre_crop_inputs(fitted(x, whole, config.source), config.crop if is_window else None), ids
 
 
 def _test_rows(config: DataConfig, shape: Shape) -> Rows:

@@ -93,7 +93,7 @@ def _cropped(x: Tensor, padding: int, side: int | None, top: Tensor, left: Tenso
     return windows.index_select(0, torch.arange(len(x), device=x.device) * image + top * line + left)
 
 
-def statistics(x: Tensor) -> tuple[Tensor, Tensor]:
+def input_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation: (C,) in raw 0..255 units for images, (D,) for features; 1 where all are equal."""
     mean, variance = _pixel_moments(x) if x.dim() == 4 else _feature_moments(x)
     std = variance.clamp(min=0).sqrt()

@@ -50,22 +50,24 @@ def folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surelabel"
 
 
-def key_of(*parts: object) -> str:
+def make_key(*parts: object) -> str:
     """A key from whatever decides about the content: digests, shapes, versions."""
     return hashlib.sha256("\n".join(map(repr, parts)).encode()).hexdigest()
 
 
-def array(key: str, shape: tuple[int, ...], dtype: Any, fill: Callable[[np.ndarray], None]) -> np.ndarray:
+def load_or_fill(key: str, shape: tuple[int, ...], dtype: Any, fill: Callable[[np.ndarray], None]) -> np.ndarray:
     """The array of this key, which `fill(out)` writes if it is not there yet."""
 
     def make(allocate: Allocate) -> dict[str, Any]:
         fill(allocate(shape, dtype))
         return {}
 
-    return entry(key, make, lambda found: found.array.shape == shape and found.array.dtype == np.dtype(dtype)).array
+    return load_or_make(
+        key, make, lambda found: found.array.shape == shape and found.array.dtype == np.dtype(dtype)
+    ).array
 
 
-def entry(key: str, make: Make, fits: Callable[[Entry], bool] = lambda found: True) -> Entry:
+def load_or_make(key: str, make: Make, fits: Callable[[Entry], bool] = lambda found: True) -> Entry:
     """The entry of this key if it is whole and `fits`, else a new one; without a writable folder it is only in memory."""
     if (known := find(key, fits)) is not None:
         return known
@@ -75,7 +77,7 @@ def entry(key: str, make: Make, fits: Callable[[Entry], bool] = lambda found: Tr
             stack.enter_context(_locked(key))
         except (OSError, RunError) as error:
             _tell_once(error)
-            return in_memory(make)
+            return make_in_memory(make)
         # Another process may have made it while this one waited.
         known = find(key, fits)
         return _made(key, make) if known is None else known
@@ -94,7 +96,7 @@ def find(key: str, fits: Callable[[Entry], bool] = lambda found: True) -> Entry 
     return found if is_whole and isinstance(about, dict) and fits(found) else None
 
 
-def path_of(key: str) -> Path:
+def array_path(key: str) -> Path:
     """The .npy file of this key."""
     return _place(key, "npy")
 
@@ -114,7 +116,7 @@ def _tell_wait() -> None:
     _log.info("waiting for another process that prepares the same data")
 
 
-def in_memory(make: Make) -> Entry:
+def make_in_memory(make: Make) -> Entry:
     """What `make` makes, without a cache."""
     kept: list[np.ndarray] = []
 

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surelabel.data.inputs import Inputs, Shape, digest_of, subset
-from surelabel.data.rows import Look
+from surelabel.data.inputs import Inputs, Shape, digest_inputs, select_rows
+from surelabel.data.sources.interface import ImageDefaults
 from surelabel.errors import DataError
 
 
@@ -47,7 +47,9 @@ class Examples:
         """The rows at `positions`, in that order."""
         index = torch.from_numpy(np.asarray(positions, dtype=np.int64))
         clean, trusted = (None if part is None else part[index] for part in (self.clean, self.trusted))
-        return Examples(subset(self.x, positions), self.label[index], self.ids[positions], clean, trusted, self.crop)
+        return Examples(
+            select_rows(self.x, positions), self.label[index], self.ids[positions], clean, trusted, self.crop
+        )
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Corpus:
     class_names: tuple[str, ...]
     validation: Examples | None = None
     tests: dict[str, Examples] = field(default_factory=dict)
-    look: Look = field(default_factory=Look)
+    image_defaults: ImageDefaults = field(default_factory=ImageDefaults)
     feature_names: tuple[str, ...] | None = None
     """Of inputs that are not images, where the source names them."""
 
@@ -90,7 +92,7 @@ class Corpus:
             if rows is not None:
                 digest.update("\n".join((name, *map(str, rows.ids))).encode())
                 digest.update(rows.label.numpy().tobytes())
-                digest.update(digest_of(rows.x).encode())
+                digest.update(digest_inputs(rows.x).encode())
         return digest.hexdigest()
 
 

@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
-class Twins:
+class DuplicateGroup:
     """Rows that share one input."""
 
     ids: tuple[str, ...]
@@ -27,7 +27,7 @@ class Twins:
         return len(set(self.labels)) > 1
 
 
-def hashes(x: Inputs) -> list[bytes]:
+def hash_rows(x: Inputs) -> list[bytes]:
     """A hash of each input; 128 bits, so that an accident among billions of rows is not to be expected."""
     found: list[bytes] = []
     for start in range(0, len(x), _ROWS_AT_ONCE):
@@ -36,20 +36,20 @@ def hashes(x: Inputs) -> list[bytes]:
     return found
 
 
-def twins(rows: Examples, keys: list[bytes]) -> list[Twins]:
+def find_duplicates(rows: Examples, keys: list[bytes]) -> list[DuplicateGroup]:
     """Groups of rows with equal inputs, in the order of their first row; `keys` are the rows' hashes."""
     groups: dict[bytes, list[int]] = defaultdict(list)
     for position, key in enumerate(keys):
         groups[key].append(position)
     labels = rows.label.tolist()
     return [
-        Twins(tuple(str(rows.ids[p]) for p in group), tuple(labels[p] for p in group))
+        DuplicateGroup(tuple(str(rows.ids[p]) for p in group), tuple(labels[p] for p in group))
         for group in groups.values()
         if len(group) > 1
     ]
 
 
-def leaked(keys: list[bytes], test_keys: list[bytes]) -> np.ndarray:
+def find_leaked_rows(keys: list[bytes], test_keys: list[bytes]) -> np.ndarray:
     """Positions of the test rows whose input is also trained on."""
     known = set(keys)
     return np.flatnonzero([key in known for key in test_keys])

@@ -35,7 +35,7 @@ def input_files(config: DataConfig) -> Iterator[Path]:
                 yield from (table_images(config.model_copy(update={"source": source})) or {}).values()
 
 
-def refuse_losing(
+def refuse_overwriting_inputs(
     out: Path | None, runs: Iterable[RunDir] = (), more: Iterable[Path] = (), option: str = "--out"
 ) -> None:
     """Raise if `out` would replace a file of these runs, of the data they were trained on, or one of `more`."""

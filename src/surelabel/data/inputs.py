@@ -17,7 +17,7 @@ _CHUNK = 2**24
 """Bytes that are hashed at once."""
 
 
-class Lazy(ABC):
+class LazyInputs(ABC):
     """N inputs of one shape that are not in memory."""
 
     shape: tuple[int, ...]
@@ -33,7 +33,7 @@ class Lazy(ABC):
         """The inputs at positions `index` (B,), in memory."""
 
     @abstractmethod
-    def subset(self, positions: np.ndarray) -> "Lazy":
+    def subset(self, positions: np.ndarray) -> "LazyInputs":
         """The inputs at `positions`, in that order, still not in memory."""
 
     @abstractmethod
@@ -41,10 +41,10 @@ class Lazy(ABC):
         """A hash that changes when what would be read changes."""
 
 
-Inputs = Tensor | Lazy
+Inputs = Tensor | LazyInputs
 
 
-class Mapped(Lazy):
+class MappedInputs(LazyInputs):
     """The array of an .npy file, of which the system reads what is asked for.
 
     `stamp` is a hash of what is in it, where that is known; the file may then be made anew without being another.
@@ -61,10 +61,10 @@ class Mapped(Lazy):
         rows = index.cpu().numpy() if self.positions is None else self.positions[index.cpu().numpy()]
         return torch.from_numpy(self.array[rows]).to(self.dtype)
 
-    def subset(self, positions: np.ndarray) -> "Mapped":
+    def subset(self, positions: np.ndarray) -> "MappedInputs":
         """The rows at `positions`."""
         own = positions if self.positions is None else self.positions[positions]
-        return Mapped(self.path, self.array, own, self.stamp)
+        return MappedInputs(self.path, self.array, own, self.stamp)
 
     def digest(self) -> str:
         """By name, size and time of the file, because reading all of it would take minutes, and by the rows."""
@@ -79,26 +79,26 @@ class Mapped(Lazy):
         return _mapped_again, (self.path, self.positions, self.stamp)
 
 
-class Windowed(Lazy):
+class CentreCropped(LazyInputs):
     """The middle windows of images that are not in memory."""
 
-    def __init__(self, whole: Lazy, side: int) -> None:
+    def __init__(self, whole: LazyInputs, side: int) -> None:
         self.whole, self.side = whole, side
         self.shape, self.dtype = (*whole.shape[:2], side, side), whole.dtype
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        return centred(self.whole[index], self.side)
+        return centre_crop(self.whole[index], self.side)
 
-    def subset(self, positions: np.ndarray) -> "Windowed":
+    def subset(self, positions: np.ndarray) -> "CentreCropped":
         """The windows at `positions`."""
-        return Windowed(self.whole.subset(positions), self.side)
+        return CentreCropped(self.whole.subset(positions), self.side)
 
     def digest(self) -> str:
         """Of the images and the side."""
         return hashlib.sha256(f"{self.whole.digest()} {self.side}".encode()).hexdigest()
 
 
-def centred(x: Tensor, side: int | None) -> Tensor:
+def centre_crop(x: Tensor, side: int | None) -> Tensor:
     """The middle window of images (B, C, H, W); None is the whole image, and features stay what they are."""
     if side is None or x.dim() != 4:
         return x
@@ -106,15 +106,15 @@ def centred(x: Tensor, side: int | None) -> Tensor:
     return x[:, :, top : top + side, left : left + side]
 
 
-def windowed(x: Inputs, side: int | None) -> Inputs:
+def centre_crop_inputs(x: Inputs, side: int | None) -> Inputs:
     """The middle windows of images, wherever they are."""
     if isinstance(x, Tensor):
-        return centred(x, side)
-    return x if side is None else Windowed(x, side)
+        return centre_crop(x, side)
+    return x if side is None else CentreCropped(x, side)
 
 
-def _mapped_again(path: Path, positions: np.ndarray | None, stamp: str | None) -> Mapped:
-    return Mapped(path, np.load(path, mmap_mode="r", allow_pickle=False), positions, stamp)
+def _mapped_again(path: Path, positions: np.ndarray | None, stamp: str | None) -> MappedInputs:
+    return MappedInputs(path, np.load(path, mmap_mode="r", allow_pickle=False), positions, stamp)
 
 
 def available_memory() -> int:
@@ -126,14 +126,14 @@ def available_memory() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
 
 
-def subset(x: Inputs, positions: np.ndarray) -> Inputs:
+def select_rows(x: Inputs, positions: np.ndarray) -> Inputs:
     """The inputs at `positions`, in that order."""
     return x[torch.from_numpy(np.asarray(positions, dtype=np.int64))] if isinstance(x, Tensor) else x.subset(positions)
 
 
-def digest_of(x: Inputs) -> str:
+def digest_inputs(x: Inputs) -> str:
     """A hash of the inputs."""
-    if isinstance(x, Lazy):
+    if isinstance(x, LazyInputs):
         return x.digest()
     digest = hashlib.sha256()
     rows_at_once = max(1, _CHUNK // max(1, x[:1].numel() * x.element_size()))

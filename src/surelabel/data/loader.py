@@ -14,7 +14,7 @@ from surelabel.core.stages import View, seed_of
 from surelabel.data.augment import Augment
 from surelabel.data.corpus import Examples
 from surelabel.data.images.stream import Request, StreamedImages, prefetched
-from surelabel.data.inputs import centred
+from surelabel.data.inputs import centre_crop
 
 MOVE_BELOW = 2 * 2**30
 """Bytes up to which the inputs are kept on the training device."""
@@ -132,7 +132,7 @@ class Loader:
 
     def _look(self, x: Tensor, index: Tensor, view: View, seed: int, copy: int) -> Tensor:
         if self.augment is None or not view.augment:
-            return centred(x, self.examples.crop)
+            return centre_crop(x, self.examples.crop)
         return self.augment(x, index, seed, copy, is_strong=view.augment == "strong")
 
     def collect(self, function: Callable[[Batch], Tensor], view: View, seed: int = 0) -> Tensor:

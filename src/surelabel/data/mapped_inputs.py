@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surelabel.data.inputs import Mapped
+from surelabel.data.inputs import MappedInputs
 from surelabel.data.sources.arrays.inputs import channels_first, input_tensor
 
 
-class MappedInputs(Mapped):
+class ConvertedInputs(MappedInputs):
     """The inputs of an .npy file; `array` is as it lies there."""
 
     def __init__(self, path: Path, array: np.ndarray, positions: np.ndarray | None = None) -> None:
@@ -24,14 +24,16 @@ class MappedInputs(Mapped):
         rows = index.cpu().numpy() if self.positions is None else self.positions[index.cpu().numpy()]
         return input_tensor(self.array[rows], str(self.path))
 
-    def subset(self, positions: np.ndarray) -> "MappedInputs":
+    def subset(self, positions: np.ndarray) -> "ConvertedInputs":
         """The rows at `positions`."""
-        return MappedInputs(self.path, self.array, positions if self.positions is None else self.positions[positions])
+        return ConvertedInputs(
+            self.path, self.array, positions if self.positions is None else self.positions[positions]
+        )
 
     def __reduce__(self) -> Any:
         """For worker processes: the file's name instead of its content."""
         return _again, (self.path, self.positions)
 
 
-def _again(path: Path, positions: np.ndarray | None) -> MappedInputs:
-    return MappedInputs(path, np.load(path, mmap_mode="r", allow_pickle=False), positions)
+def _again(path: Path, positions: np.ndarray | None) -> ConvertedInputs:
+    return ConvertedInputs(path, np.load(path, mmap_mode="r", allow_pickle=False), positions)

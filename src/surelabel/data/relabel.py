@@ -14,7 +14,7 @@ import torch
 
 from surelabel.config import DataConfig
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.rows import Parts, Rows
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.data.sources.tables.csv_file import read_csv
 from surelabel.errors import DataError
 
@@ -90,7 +90,7 @@ def relabelled(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> t
     return replace(parts, train=train), others
 
 
-def trusted_rows(corpus: Corpus, config: DataConfig, before: Corpus | None = None) -> Corpus:
+def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = None) -> Corpus:
     """The corpus in which the rows of `data.trusted` are marked, and labelled as that file says.
 
     Where the file has no labels, `before` has those that were confirmed: the ones before noise was injected.

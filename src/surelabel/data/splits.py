@@ -9,7 +9,7 @@ from torch import Tensor
 from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.rows import Parts, Rows
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 _MOST_NAMES_SHOWN = 20
@@ -18,7 +18,7 @@ _MOST_NAMES_SHOWN = 20
 def divide(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Corpus:
     """The corpus that `config` asks for; where there is no test part yet, `test_fraction` splits it off."""
     class_names = parts.class_names or class_order(_all_names(parts.train))
-    crop = config.crop or parts.look.crop
+    crop = config.crop or parts.image_defaults.crop
     train = _encoded(parts.train, class_names, config.source, crop)
     encoded = {
         name: _encoded(rows, class_names, f"{config.test or config.source}: the {name} set", crop)
@@ -29,7 +29,7 @@ def divide(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Corpus:
     validation = None
     if config.validation_fraction:
         train, validation = _split(train, config.validation_fraction, "validation_fraction", config)
-    return Corpus(train, class_names, validation, encoded, parts.look, parts.feature_names)
+    return Corpus(train, class_names, validation, encoded, parts.image_defaults, parts.feature_names)
 
 
 def _all_names(rows: Rows) -> np.ndarray:
@@ -42,7 +42,7 @@ def class_order(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(distinct, key=int)) if all(map(_is_whole_number, distinct)) else tuple(distinct)
 
 
-def stratified(label: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def split_stratified(label: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions (kept, split off), each in rising order.
 
     Each class gives its share, rounded up or down so that round(fraction N) rows are split off, but always keeps a row.
@@ -71,7 +71,7 @@ def _shares(counts: np.ndarray, fraction: float, rng: np.random.Generator) -> np
 def _split(rows: Examples, fraction: float, option: str, config: DataConfig) -> tuple[Examples, Examples]:
     if not len(rows):
         raise DataError(f"{config.source}: no training samples")
-    kept, apart = stratified(rows.label.numpy(), fraction, seed_of(option, config.split_seed))
+    kept, apart = split_stratified(rows.label.numpy(), fraction, seed_of(option, config.split_seed))
     if not len(apart):
         raise DataError(f"{config.source}: data.{option}={fraction} leaves nothing; each class has a single row")
     return rows.subset(kept), rows.subset(apart)

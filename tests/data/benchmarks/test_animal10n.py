@@ -64,7 +64,7 @@ def test_the_raw_version_may_lie_a_folder_deeper_and_in_other_sizes(tmp_path, pa
 
 
 def test_the_authors_do_not_augment(tmp_path, load):
-    look = load("animal10n", write_binary(tmp_path)).look
+    look = load("animal10n", write_binary(tmp_path)).image_defaults
     assert look.crop_padding == 0
     assert not look.flip
 

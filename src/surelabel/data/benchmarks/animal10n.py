@@ -18,7 +18,7 @@ from surelabel.data.benchmarks.listing import Listing, listed_rows
 from surelabel.data.benchmarks.usual import coloured
 from surelabel.data.images.load import fitted, is_image
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Look, Parts, Rows
+from surelabel.data.sources.interface import ImageDefaults, Parts, Rows
 from surelabel.errors import DataError
 
 KIND = "animal10n"
@@ -31,7 +31,7 @@ _LAYOUT = Layout(
     "ROOT/{data_batch_1.bin, ..., test_batch.bin}, or ROOT/{training, testing}/LABEL_*.jpg",
     "the authors on request: https://dm.kaist.ac.kr/datasets/animal-10n/",
 )
-_LOOK = Look(crop_padding=0, flip=False)
+_LOOK = ImageDefaults(crop_padding=0, flip=False)
 _SIDE = 64
 _FOLDERS = {"train": "training", "test": "testing"}
 _BATCH = {"train": re.compile(r"data_batch_(\d+)\.bin"), "test": re.compile(r"test_batch(\d*)\.bin")}

@@ -16,7 +16,7 @@ from surelabel.data.benchmarks.layout import options_of
 from surelabel.data.benchmarks.usual import coloured
 from surelabel.data.images.load import Encoded, fitted, load_images
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts, Rows
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.data.sources.lost_classes import refuse_lost_classes
 from surelabel.errors import ConfigError
 
@@ -60,7 +60,7 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     test = _stored(Wanted(root, "test", cifar, config, options.verify))
     true = _true_column(given, cifar)
     tests = {"test": _rows(test, true, cifar, config, tuple(rows.x.shape[1:]))}
-    return Parts(rows, tests, cifar.columns[true], cifar.look)
+    return Parts(rows, tests, cifar.columns[true], cifar.image_defaults)
 
 
 def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:

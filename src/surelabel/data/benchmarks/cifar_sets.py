@@ -11,8 +11,8 @@ from surelabel.config import DataConfig
 from surelabel.data.benchmarks.layout import Layout
 from surelabel.data.benchmarks.usual import pixels
 from surelabel.data.images.load import Encoded
-from surelabel.data.inputs import Lazy
-from surelabel.data.rows import Look
+from surelabel.data.inputs import LazyInputs
+from surelabel.data.sources.interface import ImageDefaults
 
 _CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
 _FINE = """
@@ -70,7 +70,7 @@ class Cifar:
     archive_md5: str
     batches: Mapping[str, Mapping[str, str]]
     """For train and test, the original files in order, with their md5 sums."""
-    look: Look
+    image_defaults: ImageDefaults
     human: Human | None = None
 
     @property
@@ -96,7 +96,7 @@ class Wanted:
 class Stored:
     """A part of a set as a layout keeps it: the pictures, maybe not decoded yet, and every label column by name."""
 
-    pictures: Encoded | Tensor | Lazy
+    pictures: Encoded | Tensor | LazyInputs
     ids: np.ndarray
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     """By column (N,) str: class names."""
@@ -132,7 +132,9 @@ _TEN = Cifar(
         },
         "test": {"test_batch": "40351d587109b95175f43aff81a1287e"},
     },
-    look=Look(crop_padding=4, mean=pixels(0.4914, 0.4822, 0.4465), std=pixels(0.2023, 0.1994, 0.2010)),
+    image_defaults=ImageDefaults(
+        crop_padding=4, mean=pixels(0.4914, 0.4822, 0.4465), std=pixels(0.2023, 0.1994, 0.2010)
+    ),
 )
 _HUNDRED = Cifar(
     layout=_layout("cifar100", "cifar100", "cifar-100-python", "cifar-100-python.tar.gz"),
@@ -146,7 +148,9 @@ _HUNDRED = Cifar(
         "train": {"train": "16019d7e3df5f24257cddd939b257f8d"},
         "test": {"test": "f0ef6b0ae62326f3e7ffdfab6717acfc"},
     },
-    look=Look(crop_padding=4, mean=pixels(0.5071, 0.4867, 0.4408), std=pixels(0.2675, 0.2565, 0.2761)),
+    image_defaults=ImageDefaults(
+        crop_padding=4, mean=pixels(0.5071, 0.4867, 0.4408), std=pixels(0.2675, 0.2565, 0.2761)
+    ),
 )
 _HUMAN10 = Human(
     file="CIFAR-10_human.pt",

@@ -16,7 +16,7 @@ from surelabel.data.benchmarks.layout import Layout, inside, options_of
 from surelabel.data.benchmarks.listing import Listing, labelled_lines, lines_of, listed_rows
 from surelabel.data.benchmarks.usual import coloured, cropped_look, pixels, sized
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts
+from surelabel.data.sources.interface import Parts
 from surelabel.errors import DataError
 
 KIND = "clothing1m"

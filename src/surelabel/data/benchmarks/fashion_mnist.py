@@ -18,7 +18,7 @@ from surelabel.config import DataConfig, Part
 from surelabel.data.benchmarks.layout import Layout, inside, options_of
 from surelabel.data.images.load import fitted, square
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Look, Parts, Rows
+from surelabel.data.sources.interface import ImageDefaults, Parts, Rows
 from surelabel.errors import DataError
 
 KIND = "fashion_mnist"
@@ -33,7 +33,7 @@ _LAYOUT = Layout(
     "https://github.com/zalandoresearch/fashion-mnist, or Debian's package dataset-fashion-mnist",
     places=("/usr/share/datasets/fashion-mnist",),
 )
-_LOOK = Look(crop_padding=2, flip=True, mean=(72.94,), std=(90.02,))
+_LOOK = ImageDefaults(crop_padding=2, flip=True, mean=(72.94,), std=(90.02,))
 """Mean and deviation of the 60,000 training pictures."""
 _FOLDERS = (".", "raw", "FashionMNIST/raw")
 _STEMS = {"train": "train", "test": "t10k"}

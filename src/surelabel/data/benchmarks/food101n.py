@@ -16,7 +16,7 @@ from surelabel.data.benchmarks.layout import Layout, inside, options_of
 from surelabel.data.benchmarks.listing import Listing, lines_of, listed_rows
 from surelabel.data.benchmarks.usual import IMAGENET_MEAN, IMAGENET_STD, coloured, cropped_look, sized
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts, Rows
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 KIND = "food101n"

@@ -18,7 +18,7 @@ from surelabel.data.benchmarks.layout import Layout, inside
 from surelabel.data.benchmarks.listing import Listing, labelled_lines, lines_of, listed_rows
 from surelabel.data.images.load import is_image
 from surelabel.data.inputs import Shape
-from surelabel.data.rows import Rows
+from surelabel.data.sources.interface import Rows
 from surelabel.errors import DataError
 
 _LAYOUT = Layout(

@@ -2,7 +2,7 @@
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
-from surelabel.data.rows import Look
+from surelabel.data.sources.interface import ImageDefaults
 
 
 def pixels(*shares: float) -> tuple[float, ...]:
@@ -30,6 +30,6 @@ def coloured(config: DataConfig, side: int) -> Shape:
     return 3, config.image_size or side, config.image_size or side
 
 
-def cropped_look(config: DataConfig, mean: tuple[float, ...], std: tuple[float, ...]) -> Look:
+def cropped_look(config: DataConfig, mean: tuple[float, ...], std: tuple[float, ...]) -> ImageDefaults:
     """Windows of `config.crop` out of a larger image, mirrored half the time: nothing is padded."""
-    return Look(crop=config.crop, crop_padding=0, flip=True, mean=mean, std=std)
+    return ImageDefaults(crop=config.crop, crop_padding=0, flip=True, mean=mean, std=std)

@@ -15,7 +15,7 @@ from surelabel.data import cache
 from surelabel.data.images.decode import Unreadable, decoded, windows
 from surelabel.data.images.encode import Encoded
 from surelabel.data.images.threads import each, num_cores
-from surelabel.data.inputs import Lazy, Shape
+from surelabel.data.inputs import LazyInputs, Shape
 from surelabel.errors import DataError
 
 _AHEAD = 2
@@ -37,7 +37,7 @@ class Request(NamedTuple):
     """(n, B, 2) where each of n windows begins, in shares of the free space; None is one, in the middle."""
 
 
-class StreamedImages(Lazy):
+class StreamedImages(LazyInputs):
     """Images as files or bytes; resized until they cover (H, W), and cropped about the centre or to windows."""
 
     dtype = torch.uint8
@@ -55,7 +55,7 @@ class StreamedImages(Lazy):
 
     def digest(self) -> str:
         """By the sizes and times of files, because reading all of them would take minutes; by the bytes of others."""
-        return cache.key_of("streamed", self.encoded.stamp(), self.shape)
+        return cache.make_key("streamed", self.encoded.stamp(), self.shape)
 
     def looks(self, request: Request, is_worker: bool = False) -> Tensor:
         """(n, B, C, h, w) uint8: windows, or one whole image each; by threads where this is not a worker process."""

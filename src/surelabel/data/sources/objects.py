@@ -8,9 +8,9 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
-from surelabel.data.rows import ObjectSource, Parts, Rows
 from surelabel.data.sources import torch_dataset
 from surelabel.data.sources.arrays import memory
+from surelabel.data.sources.interface import ObjectSource, Parts, Rows
 from surelabel.data.sources.tables import frames, hub
 from surelabel.errors import DataError
 
@@ -19,10 +19,10 @@ OBJECT_SOURCES: tuple[ObjectSource, ...] = (memory, hub, frames, torch_dataset)
 _AGAIN = "this run's data was a Python object, which only Python can pass again: surelabel.resume(run, data=...)"
 
 
-def described(data: Any) -> str | None:
+def describe_object(data: Any) -> str | None:
     """What stands for an object in a configuration, such as <arrays>; None for what is no data."""
     if _is_divided(data):
-        return described(data["train"])
+        return describe_object(data["train"])
     source = _source_of(data)
     return None if source is None else source.describe(data)
 
@@ -40,11 +40,11 @@ def read_object(data: Any, config: DataConfig, shape: Shape | None = None) -> Pa
         return _divided(data, config)
     source = _source_of(data)
     if source is None:
-        raise DataError(f"{type(data).__name__}: no kind of data; possible are {kinds()}")
+        raise DataError(f"{type(data).__name__}: no kind of data; possible are {list_kinds()}")
     return source.read(data, config, shape)
 
 
-def kinds() -> str:
+def list_kinds() -> str:
     """What can be given."""
     single = "; ".join(source.KIND for source in OBJECT_SOURCES)
     return f"{single}; a mapping of train and test with any of these"

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
-from surelabel.data.rows import Parts
 from surelabel.data.sources.arrays.named import ALIASES, KNOWN, parts_of
+from surelabel.data.sources.interface import Parts
 from surelabel.errors import DataError
 
 KIND = "arrays as (x, y), (x, y, x_test, y_test) or {'x': ..., 'y': ...}"

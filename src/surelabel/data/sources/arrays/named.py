@@ -12,16 +12,16 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.images.load import fitted, square
-from surelabel.data.inputs import Inputs, Lazy, Shape
-from surelabel.data.rows import Parts, Rows
+from surelabel.data.inputs import Inputs, LazyInputs, Shape
 from surelabel.data.sources.arrays.inputs import input_tensor
 from surelabel.data.sources.arrays.labels import distinct_names, label_names, text
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 KNOWN = ("x", "y", "ids", "clean", "x_test", "y_test", "ids_test", "clean_test", "class_names")
 ALIASES = {"y_clean": "clean", "y_clean_test": "clean_test"}
 
-Arrays = Mapping[str, np.ndarray | Lazy]
+Arrays = Mapping[str, np.ndarray | LazyInputs]
 
 
 def parts_of(arrays: Arrays, config: DataConfig, shape: Shape | None = None) -> Parts:
@@ -80,13 +80,13 @@ def _ids(arrays: Arrays, part: str, num_rows: int, source: str) -> np.ndarray:
 
 def _inputs(arrays: Arrays, part: str, source: str) -> Inputs:
     x = arrays.get(f"x{part}")
-    if isinstance(x, Lazy):
+    if isinstance(x, LazyInputs):
         return x
     return input_tensor(_array(arrays, f"x{part}", source), f"{source}: x{part}")
 
 
 def _in_shape(x: Inputs, shape: Shape | None, where: str) -> Inputs:
-    if isinstance(x, Lazy) and len(x.shape) == 4 and shape not in (None, tuple(x.shape[1:])):
+    if isinstance(x, LazyInputs) and len(x.shape) == 4 and shape not in (None, tuple(x.shape[1:])):
         size = " x ".join(map(str, x.shape[2:]))
         raise DataError(
             f"{where}: too large for memory, so its images of {size} pixels cannot be resized; save them resized"

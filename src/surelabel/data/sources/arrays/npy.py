@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.inputs import Inputs, Lazy, Shape, available_memory
-from surelabel.data.mapped_inputs import MappedInputs
-from surelabel.data.rows import Parts
+from surelabel.data.inputs import Inputs, LazyInputs, Shape, available_memory
+from surelabel.data.mapped_inputs import ConvertedInputs
 from surelabel.data.sources.arrays.inputs import check_inputs
 from surelabel.data.sources.arrays.named import inputs_of, parts_of
+from surelabel.data.sources.interface import Parts
 from surelabel.errors import DataError
 
 KIND = "an .npy file with its labels in another beside it"
@@ -32,7 +32,7 @@ def accepts(source: str) -> bool:
 def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     """The rows of the array, with the labels beside it."""
     source = Path(config.source)
-    arrays: dict[str, np.ndarray | Lazy] = {"x": _inputs(source)}
+    arrays: dict[str, np.ndarray | LazyInputs] = {"x": _inputs(source)}
     beside = [path for path in label_files(source) if path.is_file()]
     if beside:
         arrays["y"] = np.array(_opened(beside[0]))
@@ -56,11 +56,11 @@ def label_files(path: Path) -> list[Path]:
     return [path.with_name(f"{each}{path.suffix}") for each in dict.fromkeys(names)]
 
 
-def _inputs(path: Path) -> np.ndarray | Lazy:
+def _inputs(path: Path) -> np.ndarray | LazyInputs:
     array = _opened(path)
     check_inputs(array, f"{path}: the array")
     if array.nbytes > min(READ_BELOW, available_memory() // 2):
-        return MappedInputs(path, array)
+        return ConvertedInputs(path, array)
     return np.array(array)
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts
 from surelabel.data.sources.arrays.named import ALIASES, KNOWN, inputs_of, parts_of
+from surelabel.data.sources.interface import Parts
 from surelabel.errors import DataError
 
 KIND = "an .npz file with x and y"

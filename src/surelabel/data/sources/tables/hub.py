@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
-from surelabel.data.rows import Parts
+from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import roles_of
 from surelabel.data.sources.tables.rows import Part, parts_of
 from surelabel.data.sources.tables.sheet import Sheet

@@ -18,7 +18,7 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import is_image
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts
+from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import roles_of
 from surelabel.data.sources.tables.parquet_file import SUFFIX, read_parquet
 from surelabel.data.sources.tables.rows import Part, inputs_of, parts_of

@@ -14,8 +14,8 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import fitted, load_images
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts, Rows
 from surelabel.data.sources.arrays.inputs import as_tensor
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.data.sources.lost_classes import refuse_lost_classes
 from surelabel.data.sources.tables.columns import Roles
 from surelabel.data.sources.tables.images import Complaint, TableImages

@@ -6,11 +6,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.inputs import Inputs, Shape, subset
+from surelabel.data.inputs import Inputs, Shape, select_rows
 
 
 @dataclass(frozen=True)
-class Look:
+class ImageDefaults:
     """How a data set is usually looked at; what the configuration says goes over it."""
 
     crop: int | None = None
@@ -38,7 +38,7 @@ class Rows:
     def subset(self, positions: np.ndarray) -> "Rows":
         """The rows at `positions`, in that order."""
         clean = None if self.clean is None else self.clean[positions]
-        return Rows(subset(self.x, positions), self.names[positions], self.ids[positions], clean)
+        return Rows(select_rows(self.x, positions), self.names[positions], self.ids[positions], clean)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Parts:
     """By name; the first is the one that summaries show."""
     class_names: tuple[str, ...] | None = None
     """The order of the classes where the source fixes it; None sorts the names."""
-    look: Look = field(default_factory=Look)
+    image_defaults: ImageDefaults = field(default_factory=ImageDefaults)
     feature_names: tuple[str, ...] | None = None
     """Of inputs that are not images, where the source names them."""
 
