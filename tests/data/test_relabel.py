@@ -85,7 +85,7 @@ class TestLabels:
         ("text", "message"),
         [
             ("id,label\n0,a\n7,b\n9,a\n", r"l\.csv, row 3: 2 of 3 ids are not in .*a\.npz: 7, 9; its own are like '0'"),
-            ("id,label\n0,a\n1,b\n0,b\n", r"l\.csv, row 4: the id '0' has a row before"),
+            ("id,label\n0,a\n1,b\n0,b\n", r"l\.csv, row 4: the id '0' .* row 2;"),
             ("id,label\n0,\n", r"l\.csv, row 2: label is blank"),
             ("id,label\n,a\n", r"l\.csv, row 2: id is blank"),
             ("id,klass\n0,a\n", r"l\.csv: there is no column 'label'; there are id, klass"),
@@ -204,7 +204,7 @@ class TestTrusted:
         ("text", "message"),
         [
             ("id\n7\n9\n", r"l\.csv, row 2: 2 of 2 ids are not in .*a\.npz: 7, 9; its own are like '0'"),
-            ("id\n1\n1\n", r"l\.csv, row 3: the id '1' has a row before"),
+            ("id\n1\n1\n", r"l\.csv, row 3: the id '1' .* row 2;"),
             ("id,label\n1,owl\n", r"l\.csv, row 2: there is no class 'owl'; there are a, b"),
             ("id,label\n1,\n", r"l\.csv, row 2: label is blank"),
         ],

@@ -14,8 +14,8 @@ import torch
 
 from surelabel.config import DataConfig
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.label_file import LabelFile, read_label_file
 from surelabel.data.sources.interface import Parts, Rows
-from surelabel.data.sources.tables.csv_file import read_csv
 from surelabel.errors import DataError
 
 _log = logging.getLogger("surelabel")
@@ -23,67 +23,13 @@ _log = logging.getLogger("surelabel")
 _MOST_SHOWN = 5
 
 
-class LabelFile:
-    """Ids, and labels or blanks where the file has no such column."""
-
-    def __init__(self, path: str, needs_label: bool) -> None:
-        self.path = path
-        self.sheet = read_csv(path)
-        self.ids = self._cells("id")
-        has_label = needs_label or self._find("label") is not None
-        self.labels = self._cells("label") if has_label else None
-        self.place = {name: row for row, name in reversed(list(enumerate(self.ids.tolist())))}
-        self.sheet.refuse(
-            np.array([self.place[name] != row for row, name in enumerate(self.ids.tolist())], dtype=bool),
-            lambda row: f"the id {str(self.ids[row])!r} has a row before",
-        )
-
-    def named(self, class_names: tuple[str, ...] | None) -> np.ndarray:
-        """(n,) str: the labels, as names of classes where those are fixed."""
-        assert self.labels is not None
-        if class_names is None:
-            return self.labels
-        labels = _counted(self.labels, class_names)
-        self.sheet.refuse(
-            ~np.isin(labels, class_names),
-            lambda row: f"there is no class {str(labels[row])!r}; there are {_few(class_names)}",
-        )
-        return labels
-
-    def refuse_unknown(self, parts: Iterable[Rows | Examples], config: DataConfig) -> None:
-        """An error for ids that nowhere exist, if they are most; else they are rows that were removed or skipped, and are listed."""
-        known = [name for rows in parts for name in rows.ids.tolist()]
-        unknown = np.flatnonzero(~np.isin(self.ids, known))
-        if not len(unknown):
-            return
-        counted = f"{len(unknown)} of {len(self.ids)} ids are not in {config.source}: {_few(self.ids[unknown])}"
-        if config.unreadable == "skip":
-            _log.warning("%s: %s, or were left out there", self.path, counted)
-            return
-        if 2 * len(unknown) <= len(self.ids):
-            _log.warning("%s: %s; rows that were removed there are passed over", self.path, counted)
-            return
-        raise DataError(f"{self.sheet.row(unknown[0])}: {counted}; its own are like {known[0]!r}")
-
-    def _find(self, usual: str) -> str | None:
-        return next((name for name in self.sheet.names if name.lower() == usual), None)
-
-    def _cells(self, usual: str) -> np.ndarray:
-        column = self._find(usual)
-        if column is None:
-            raise self.sheet.error(f"there is no column {usual!r}; there are {', '.join(self.sheet.names)}")
-        cells = self.sheet.cells(column)
-        self.sheet.refuse(cells == "", f"{column} is blank")
-        return cells
-
-
 def relabelled(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> tuple[Parts, dict[str, Rows]]:
     """The parts with the labels of `data.labels`, if that is given; every row must then have one."""
     if config.labels is None:
         return parts, dict(tests)
-    file = LabelFile(config.labels, needs_label=True)
-    file.refuse_unknown([parts.train, *tests.values()], config)
-    labels = file.named(parts.class_names)
+    file = read_label_file(config.labels)
+    _refuse_unknown_ids(file, [parts.train, *tests.values()], config)
+    labels = _class_labels(file, parts.class_names)
     _mention_new_classes(file, labels, parts)
     train = _replaced(parts.train, file, labels, None, config)
     others = {name: _replaced(rows, file, labels, train, config, f" {name}") for name, rows in tests.items()}
@@ -97,13 +43,13 @@ def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = Non
     """
     if config.trusted is None:
         return corpus
-    file = LabelFile(config.trusted, needs_label=False)
+    file = read_label_file(config.trusted, needs_values=False)
     everywhere = [corpus.train, corpus.validation, *corpus.tests.values()]
-    file.refuse_unknown([rows for rows in everywhere if rows is not None], config)
+    _refuse_unknown_ids(file, [rows for rows in everywhere if rows is not None], config)
     labels = None
-    if file.labels is not None:
+    if file.values is not None:
         number = {name: position for position, name in enumerate(corpus.class_names)}
-        labels = np.array([number[name] for name in file.named(corpus.class_names).tolist()], dtype=np.int64)
+        labels = np.array([number[name] for name in _class_labels(file, corpus.class_names).tolist()], dtype=np.int64)
     source = before or corpus
     train = _marked(corpus.train, source.train, file, labels)
     held_out = corpus.validation
@@ -113,7 +59,7 @@ def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = Non
 
 
 def _marked(rows: Examples, before: Examples, file: LabelFile, labels: np.ndarray | None) -> Examples:
-    place = _places(rows.ids, file)
+    place = file.positions(rows.ids)
     is_trusted = place >= 0
     said = before.label.numpy() if labels is None else _picked(labels, place)
     label = np.where(is_trusted, said, rows.label.numpy())
@@ -123,7 +69,7 @@ def _marked(rows: Examples, before: Examples, file: LabelFile, labels: np.ndarra
 def _replaced(
     rows: Rows, file: LabelFile, labels: np.ndarray, first: Rows | None, config: DataConfig, part: str = ""
 ) -> Rows:
-    place = _places(rows.ids, file)
+    place = file.positions(rows.ids)
     if first is not None:
         place[np.isin(rows.ids, first.ids)] = -1
     names = np.where(place >= 0, _picked(labels, place), rows.names)
@@ -141,9 +87,32 @@ def _replaced(
     return replace(rows, names=names)
 
 
-def _places(ids: np.ndarray, file: LabelFile) -> np.ndarray:
-    """(N,) the row of the file for each id, -1 where there is none."""
-    return np.array([file.place.get(name, -1) for name in ids.tolist()], dtype=np.int64)
+def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], config: DataConfig) -> None:
+    """Raise if most ids of the file are in no part; warn of fewer, whose rows were removed or skipped."""
+    known = [name for rows in parts for name in rows.ids.tolist()]
+    unknown = np.flatnonzero(~np.isin(file.ids, known))
+    if not len(unknown):
+        return
+    counted = f"{len(unknown)} of {len(file.ids)} ids are not in {config.source}: {_few(file.ids[unknown])}"
+    if config.unreadable == "skip":
+        _log.warning("%s: %s, or were left out there", file.path, counted)
+    elif 2 * len(unknown) <= len(file.ids):
+        _log.warning("%s: %s; rows that were removed there are passed over", file.path, counted)
+    else:
+        raise DataError(f"{file.table.row(unknown[0])}: {counted}; its own are like {known[0]!r}")
+
+
+def _class_labels(file: LabelFile, class_names: tuple[str, ...] | None) -> np.ndarray:
+    """Return the labels (n,) str of the file, as names of classes where those are fixed."""
+    assert file.values is not None
+    if class_names is None:
+        return file.values
+    labels = _counted(file.values, class_names)
+    file.table.refuse(
+        ~np.isin(labels, class_names),
+        lambda row: f"there is no class {str(labels[row])!r}; there are {_few(class_names)}",
+    )
+    return labels
 
 
 def _picked(labels: np.ndarray, place: np.ndarray) -> np.ndarray:

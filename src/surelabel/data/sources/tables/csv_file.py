@@ -44,13 +44,13 @@ class _Text(NamedTuple):
             raise DataError(f"{self.source}: not readable as a CSV table in UTF-8 ({reason})") from None
 
 
-def read_csv(source: str) -> Sheet:
-    """All columns as text."""
+def read_csv(source: str, allow_short_rows: bool = True) -> Sheet:
+    """Read all columns as text; the cells that a short row lacks are blank."""
     text = _opened(source)
     header = _header(text)
     table = _quick_table(text, header)
     if table is None:
-        table = _careful_table(text, header)
+        table = _careful_table(text, header, allow_short_rows)
     columns = [column.strip() for column in header]
     return Sheet(table.rename_columns(columns), source, Path(source).parent, partial(_row, text), is_typed=False)
 
@@ -120,11 +120,13 @@ def _has_line_breaks(table: pa.Table) -> bool:
     return any(pc.any(pc.match_substring(column, "\n")).as_py() for column in table.columns)
 
 
-def _careful_table(text: _Text, header: list[str]) -> pa.Table:
+def _careful_table(text: _Text, header: list[str], allow_short_rows: bool) -> pa.Table:
     rows = []
     lines = text.records()
     next(lines)
     for number, cells in lines:
+        if len(cells) < len(header) and not allow_short_rows:
+            raise DataError(f"{text.source}, row {number}: {len(cells)} cells; expected {len(header)} as in the header")
         if len(cells) > len(header):
             counts = f"{len(cells)} cells for {len(header)} columns"
             raise DataError(f"{text.source}, row {number}: {counts}; a cell with a {_sign(text)} needs quotes")

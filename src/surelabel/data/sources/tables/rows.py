@@ -117,7 +117,7 @@ def _reason(row: int, faults: list[Complaint]) -> str:
 
 
 def _list_skipped(sheet: Sheet, rows: np.ndarray, faults: list[Complaint]) -> None:
-    names = [sheet.row(row).removeprefix(f"{sheet.where}, ") for row in rows[:_MOST_ROWS_SHOWN].tolist()]
+    names = [sheet.row_name(row) for row in rows[:_MOST_ROWS_SHOWN].tolist()]
     shown = [f"{name}: {_reason(row, faults)}" for name, row in zip(names, rows.tolist(), strict=False)]
     more = f"; and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
     _log.warning("%s: %d row(s) are left out: %s%s", sheet.where, len(rows), "; ".join(shown), more)

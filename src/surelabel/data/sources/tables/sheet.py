@@ -44,18 +44,19 @@ class Sheet:
         """A column, as an arrow array in chunks."""
         return self.table.column(column)
 
-    def cells(self, column: str) -> np.ndarray:
+    def cells(self, column: str, strip: bool = True) -> np.ndarray:
         """(N,) str: a column of text, numbers or dates as text; missing is blank."""
         values = self[column]
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
         try:
-            values = pc.utf8_trim_whitespace(pc.fill_null(values.cast(pa.large_string()), ""))
+            values = pc.fill_null(values.cast(pa.large_string()), "")
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise self.error(
                 f"the column {column!r} has the type {values.type}; expected text or whole numbers"
             ) from None
-        return values.to_numpy().astype(np.str_)
+        stripped = pc.utf8_trim_whitespace(values) if strip else values
+        return stripped.to_numpy().astype(np.str_)
 
     def where_true(self, mask: np.ndarray) -> "Sheet":
         """The rows that `mask` (N,) marks, which keep their numbers."""
@@ -77,6 +78,10 @@ class Sheet:
         """What to call a row in messages."""
         place = position if self.positions is None else int(self.positions[position])
         return f"{self.where}, row {place}" if self.called is None else self.called(place)
+
+    def row_name(self, position: int) -> str:
+        """Return what to call a row where the table is already named."""
+        return self.row(position).removeprefix(f"{self.where}, ")
 
     def error(self, text: str) -> DataError:
         """An error about the whole table."""
