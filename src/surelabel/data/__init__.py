@@ -12,8 +12,8 @@ from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.images.load import fitted
 from surelabel.data.inputs import Inputs, Shape, centre_crop_inputs
 from surelabel.data.relabel import relabelled
-from surelabel.data.sources import folder
-from surelabel.data.sources.arrays import npy, npz
+from surelabel.data.sources import array_files as npz
+from surelabel.data.sources import folder, npy
 from surelabel.data.sources.interface import Parts, Rows, Source
 from surelabel.data.sources.objects import OBJECT_SOURCES, is_object, read_object
 from surelabel.data.sources.tables import parquet_folder, table_file

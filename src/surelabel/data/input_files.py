@@ -7,7 +7,7 @@ from pathlib import Path
 
 from surelabel.config import DataConfig, RunConfig
 from surelabel.data import SOURCES
-from surelabel.data.sources.arrays import npy
+from surelabel.data.sources import npy
 from surelabel.data.sources.image_files import table_images
 from surelabel.data.sources.tables import table_file
 from surelabel.errors import SurelabelError

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.data.sources.tables.csv_file import read_csv
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.table import Sheet
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import Files, is_image, load_images
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.sources.file_names import is_utf8, refuse_not_utf8
+from surelabel.data.sources.checks import is_utf8, refuse_not_utf8
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.data.sources.lost_classes import refuse_lost_classes
 from surelabel.errors import DataError

@@ -8,8 +8,8 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
+from surelabel.data.sources import array_memory as memory
 from surelabel.data.sources import torch_dataset
-from surelabel.data.sources.arrays import memory
 from surelabel.data.sources.interface import ObjectSource, Parts, Rows
 from surelabel.data.sources.tables import frames, hub
 from surelabel.errors import DataError

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from surelabel.config import DataConfig
-from surelabel.data.collecting import Arrays, Collected, Content, Pictures
 from surelabel.data.inputs import Shape
-from surelabel.data.sources.arrays.labels import label_names
+from surelabel.data.sources.array_labels import label_names
+from surelabel.data.sources.collecting import Arrays, Collected, Content, Pictures
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.data.sources.tables.columns import LABELS
 from surelabel.errors import DataError

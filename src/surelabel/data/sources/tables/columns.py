@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from surelabel.config import DataConfig
 from surelabel.data.images.load import is_image
-from surelabel.data.sources.tables.numbers import is_numeric
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.features import is_numeric
+from surelabel.data.sources.tables.table import Sheet
 from surelabel.errors import ConfigError
 
 LABELS = ("label", "labels", "class", "target", "y", "category", "fine_label")

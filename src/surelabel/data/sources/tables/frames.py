@@ -13,7 +13,7 @@ from surelabel.data.inputs import Shape
 from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import roles_of
 from surelabel.data.sources.tables.rows import Part, parts_of
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.table import Sheet
 from surelabel.errors import DataError
 
 KIND = "a pandas frame"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from surelabel.data.images.load import ArrowBytes, Blobs, Encoded, Files
 from surelabel.data.sources.tables.columns import holds_bytes
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.table import Sheet
 
 Complaint = tuple[np.ndarray, Callable[[int], str]]
 """Which rows (N,) are bad, and what to say of one."""

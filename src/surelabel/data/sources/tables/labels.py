@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from surelabel.data.sources.tables.columns import Roles
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.table import Sheet
 
 _UNLABELLED = -1
 """How the hub marks rows without a label."""

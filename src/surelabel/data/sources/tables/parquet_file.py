@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from surelabel.data.sources.file_names import refuse_not_utf8
+from surelabel.data.sources.checks import refuse_not_utf8
 from surelabel.data.sources.tables.columns import Roles
 from surelabel.data.sources.tables.rows import Part
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.table import Sheet
 from surelabel.errors import DataError
 
 SUFFIX = ".parquet"

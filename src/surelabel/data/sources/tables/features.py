@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.table import Sheet
 
 _JUDGED_CELLS = 1000
 """Of a CSV's column, the first cells by which it counts as numbers or as text."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
-from surelabel.data.sources.arrays.named import ALIASES, KNOWN, parts_of
+from surelabel.data.sources.arrays import ALIASES, KNOWN, parts_of
 from surelabel.data.sources.interface import Parts
 from surelabel.errors import DataError
 

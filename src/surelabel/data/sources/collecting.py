@@ -9,7 +9,7 @@ from PIL import Image, ImageOps
 from surelabel.config import DataConfig
 from surelabel.data.images.load import Blobs, fitted, load_images, square
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.sources.arrays.inputs import as_pixels, as_tensor, channels_first
+from surelabel.data.sources.array_conversion import as_pixels, as_tensor, channels_first
 from surelabel.errors import DataError
 
 _CHUNK = 256

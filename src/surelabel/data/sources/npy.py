@@ -11,10 +11,10 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Inputs, LazyInputs, Shape, available_memory
-from surelabel.data.mapped_inputs import ConvertedInputs
-from surelabel.data.sources.arrays.inputs import check_inputs
-from surelabel.data.sources.arrays.named import inputs_of, parts_of
+from surelabel.data.sources.array_conversion import check_inputs
+from surelabel.data.sources.arrays import inputs_of, parts_of
 from surelabel.data.sources.interface import Parts
+from surelabel.data.sources.mapped_inputs import ConvertedInputs
 from surelabel.errors import DataError
 
 KIND = "an .npy file with its labels in another beside it"

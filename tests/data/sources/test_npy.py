@@ -7,7 +7,7 @@ import torch
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus, read_inputs
 from surelabel.data.inputs import LazyInputs
-from surelabel.data.sources.arrays import npy
+from surelabel.data.sources import npy
 from surelabel.errors import DataError
 
 Y = np.array([0, 1, 0, 1])

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from surelabel.data.inputs import MappedInputs
-from surelabel.data.sources.arrays.inputs import channels_first, input_tensor
+from surelabel.data.sources.array_conversion import channels_first, input_tensor
 
 
 class ConvertedInputs(MappedInputs):

@@ -6,7 +6,7 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.sources.arrays.named import ALIASES, KNOWN, inputs_of, parts_of
+from surelabel.data.sources.arrays import ALIASES, KNOWN, inputs_of, parts_of
 from surelabel.data.sources.interface import Parts
 from surelabel.errors import DataError
 

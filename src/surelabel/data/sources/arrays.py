@@ -13,8 +13,8 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import fitted, square
 from surelabel.data.inputs import Inputs, LazyInputs, Shape
-from surelabel.data.sources.arrays.inputs import input_tensor
-from surelabel.data.sources.arrays.labels import distinct_names, label_names, text
+from surelabel.data.sources.array_conversion import input_tensor
+from surelabel.data.sources.array_labels import distinct_names, label_names, text
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
