@@ -12,8 +12,7 @@ from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.images.load import fitted
 from surelabel.data.inputs import Inputs, Shape, centre_crop_inputs
 from surelabel.data.relabel import relabelled
-from surelabel.data.sources import array_files as npz
-from surelabel.data.sources import folder, npy
+from surelabel.data.sources import array_files, folder
 from surelabel.data.sources.interface import Parts, Rows, Source
 from surelabel.data.sources.objects import OBJECT_SOURCES, is_object, read_object
 from surelabel.data.sources.tables import parquet_folder, table_file
@@ -22,7 +21,7 @@ from surelabel.errors import DataError
 
 __all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
 
-SOURCES: tuple[Source, ...] = (digits, *NAMED, npz, npy, table_file, parquet_folder, folder)
+SOURCES: tuple[Source, ...] = (digits, *NAMED, array_files, table_file, parquet_folder, folder)
 
 
 def load_corpus(config: DataConfig, data: Any = None) -> Corpus:

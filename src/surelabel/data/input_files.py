@@ -7,7 +7,7 @@ from pathlib import Path
 
 from surelabel.config import DataConfig, RunConfig
 from surelabel.data import SOURCES
-from surelabel.data.sources import npy
+from surelabel.data.sources import array_files
 from surelabel.data.sources.image_files import table_images
 from surelabel.data.sources.tables import table_file
 from surelabel.errors import SurelabelError
@@ -28,8 +28,8 @@ def input_files(config: DataConfig) -> Iterator[Path]:
     """Yield every file and folder that these settings name, and those the files lead to."""
     yield from named_paths(config)
     for source in (name for name in (config.source, config.test) if name is not None):
-        if npy.accepts(source):
-            yield from npy.label_files(Path(source))
+        if array_files.is_single_array(source):
+            yield from array_files.label_files(Path(source))
         if table_file.accepts(source):
             with contextlib.suppress(SurelabelError):  # an unreadable table protects only itself
                 yield from (table_images(config.model_copy(update={"source": source})) or {}).values()

@@ -1,4 +1,4 @@
-"""Inputs that can be indexed: a tensor in memory, an array mapped from a file, or images that are decoded when asked for."""
+"""Inputs that can be indexed: a tensor, an array mapped from a file, or images decoded on demand."""
 
 import hashlib
 import os
@@ -30,24 +30,24 @@ class LazyInputs(ABC):
 
     @abstractmethod
     def __getitem__(self, index: Tensor) -> Tensor:
-        """The inputs at positions `index` (B,), in memory."""
+        """Read the inputs at positions `index` (B,) into memory."""
 
     @abstractmethod
     def subset(self, positions: np.ndarray) -> "LazyInputs":
-        """The inputs at `positions`, in that order, still not in memory."""
+        """Return the inputs at `positions`, in that order, without reading them."""
 
     @abstractmethod
     def digest(self) -> str:
-        """A hash that changes when what would be read changes."""
+        """Return a hash that changes when the inputs change."""
 
 
 Inputs = Tensor | LazyInputs
 
 
 class MappedInputs(LazyInputs):
-    """The array of an .npy file, of which the system reads what is asked for.
+    """The array of an .npy file, of which the system reads only the rows that are asked for.
 
-    `stamp` is a hash of what is in it, where that is known; the file may then be made anew without being another.
+    `stamp` is a hash of the content, if known: the file can then be written again without counting as changed.
     """
 
     def __init__(
@@ -58,16 +58,24 @@ class MappedInputs(LazyInputs):
         self.dtype = torch.uint8 if array.dtype == np.uint8 else torch.float32
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        rows = index.cpu().numpy() if self.positions is None else self.positions[index.cpu().numpy()]
-        return torch.from_numpy(self.array[rows]).to(self.dtype)
+        return torch.from_numpy(self.read_rows(index)).to(self.dtype)
+
+    def read_rows(self, index: Tensor) -> np.ndarray:
+        """Read the rows at `index` as they are in the file."""
+        rows: np.ndarray = self.array[self.positions_in_file(index.cpu().numpy())]
+        return rows
+
+    def positions_in_file(self, positions: np.ndarray) -> np.ndarray:
+        """Return where in the file the rows at `positions` are."""
+        found: np.ndarray = positions if self.positions is None else self.positions[positions]
+        return found
 
     def subset(self, positions: np.ndarray) -> "MappedInputs":
-        """The rows at `positions`."""
-        own = positions if self.positions is None else self.positions[positions]
-        return MappedInputs(self.path, self.array, own, self.stamp)
+        """Return the rows at `positions`."""
+        return MappedInputs(self.path, self.array, self.positions_in_file(positions), self.stamp)
 
     def digest(self) -> str:
-        """By name, size and time of the file, because reading all of it would take minutes, and by the rows."""
+        """Hash the file's name, size and time, because reading all of it would take minutes, and the positions."""
         status = None if self.stamp else self.path.stat()
         known = self.stamp if status is None else f"{self.path.name} {status.st_size} {status.st_mtime_ns}"
         digest = hashlib.sha256(str(known).encode())
@@ -75,12 +83,16 @@ class MappedInputs(LazyInputs):
         return digest.hexdigest()
 
     def __reduce__(self) -> Any:
-        """For worker processes: the file's name instead of its content."""
-        return _mapped_again, (self.path, self.positions, self.stamp)
+        """Send worker processes the file's name instead of its content."""
+        return _map_again, (self.path, self.positions, self.stamp)
+
+
+def _map_again(path: Path, positions: np.ndarray | None, stamp: str | None) -> MappedInputs:
+    return MappedInputs(path, np.load(path, mmap_mode="r", allow_pickle=False), positions, stamp)
 
 
 class CentreCropped(LazyInputs):
-    """The middle windows of images that are not in memory."""
+    """The centre crops of images that are not in memory."""
 
     def __init__(self, whole: LazyInputs, side: int) -> None:
         self.whole, self.side = whole, side
@@ -90,16 +102,16 @@ class CentreCropped(LazyInputs):
         return centre_crop(self.whole[index], self.side)
 
     def subset(self, positions: np.ndarray) -> "CentreCropped":
-        """The windows at `positions`."""
+        """Return the crops at `positions`."""
         return CentreCropped(self.whole.subset(positions), self.side)
 
     def digest(self) -> str:
-        """Of the images and the side."""
+        """Hash the images and the side."""
         return hashlib.sha256(f"{self.whole.digest()} {self.side}".encode()).hexdigest()
 
 
 def centre_crop(x: Tensor, side: int | None) -> Tensor:
-    """The middle window of images (B, C, H, W); None is the whole image, and features stay what they are."""
+    """Crop images (B, C, H, W) about their centre; with None, and for features, return `x` as it is."""
     if side is None or x.dim() != 4:
         return x
     top, left = ((length - side + 1) // 2 for length in x.shape[2:])
@@ -107,18 +119,14 @@ def centre_crop(x: Tensor, side: int | None) -> Tensor:
 
 
 def centre_crop_inputs(x: Inputs, side: int | None) -> Inputs:
-    """The middle windows of images, wherever they are."""
+    """Crop images about their centre, whether they are in memory or not."""
     if isinstance(x, Tensor):
         return centre_crop(x, side)
     return x if side is None else CentreCropped(x, side)
 
 
-def _mapped_again(path: Path, positions: np.ndarray | None, stamp: str | None) -> MappedInputs:
-    return MappedInputs(path, np.load(path, mmap_mode="r", allow_pickle=False), positions, stamp)
-
-
 def available_memory() -> int:
-    """Bytes that could be taken without pushing anything out; a quarter of all where the system does not say."""
+    """Return the bytes that are free, or a quarter of all memory if the system does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -127,16 +135,16 @@ def available_memory() -> int:
 
 
 def select_rows(x: Inputs, positions: np.ndarray) -> Inputs:
-    """The inputs at `positions`, in that order."""
+    """Return the inputs at `positions`, in that order."""
     return x[torch.from_numpy(np.asarray(positions, dtype=np.int64))] if isinstance(x, Tensor) else x.subset(positions)
 
 
 def digest_inputs(x: Inputs) -> str:
-    """A hash of the inputs."""
+    """Return a hash of all inputs."""
     if isinstance(x, LazyInputs):
         return x.digest()
     digest = hashlib.sha256()
     rows_at_once = max(1, _CHUNK // max(1, x[:1].numel() * x.element_size()))
-    for part in x.split(rows_at_once) if len(x) else ():
-        digest.update(part.contiguous().numpy().data)
+    for start in range(0, len(x), rows_at_once):
+        digest.update(x[start : start + rows_at_once].contiguous().numpy().data)
     return digest.hexdigest()

@@ -7,7 +7,7 @@ import torch
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus, read_inputs
 from surelabel.data.inputs import LazyInputs
-from surelabel.data.sources import npy
+from surelabel.data.sources import array_files
 from surelabel.errors import DataError
 
 Y = np.array([0, 1, 0, 1])
@@ -90,7 +90,7 @@ class TestLarge:
 
     @pytest.fixture(autouse=True)
     def _small_memory(self, monkeypatch):
-        monkeypatch.setattr(npy, "READ_BELOW", 5)
+        monkeypatch.setattr(array_files, "READ_BELOW", 5)
 
     @pytest.mark.parametrize(
         "x",
@@ -107,7 +107,7 @@ class TestLarge:
         np.save(tmp_path / "x.npy", x)
         np.save(tmp_path / "y.npy", Y)
         mapped = load(tmp_path / "x.npy", validation_fraction=0.5)
-        monkeypatch.setattr(npy, "READ_BELOW", 2**20)
+        monkeypatch.setattr(array_files, "READ_BELOW", 2**20)
         read = load(tmp_path / "x.npy", validation_fraction=0.5)
         for part in ("train", "validation"):
             lazy, tensor = getattr(mapped, part).x, getattr(read, part).x

@@ -8,13 +8,12 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
-from surelabel.data.sources import array_memory as memory
-from surelabel.data.sources import torch_dataset
+from surelabel.data.sources import arrays, torch_dataset
 from surelabel.data.sources.interface import ObjectSource, Parts, Rows
 from surelabel.data.sources.tables import frames, hub
 from surelabel.errors import DataError
 
-OBJECT_SOURCES: tuple[ObjectSource, ...] = (memory, hub, frames, torch_dataset)
+OBJECT_SOURCES: tuple[ObjectSource, ...] = (arrays, hub, frames, torch_dataset)
 
 _AGAIN = "this run's data was a Python object, which only Python can pass again: surelabel.resume(run, data=...)"
 

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
-from surelabel.data.sources.array_labels import label_names
+from surelabel.data.sources.array_conversion import label_names
 from surelabel.data.sources.collecting import Arrays, Collected, Content, Pictures
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.data.sources.tables.columns import LABELS
