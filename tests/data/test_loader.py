@@ -14,7 +14,7 @@ from surelabel.data import loader as loaders
 from surelabel.data.augment import Augment
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.inputs import MappedInputs
-from surelabel.data.loader import Loader, batch_bounds, own_part
+from surelabel.data.loader import Loader, batch_bounds, draw_epoch, own_part
 from surelabel.training import build
 
 
@@ -300,3 +300,39 @@ class TestRanks:
         assert padding.weight.tolist() == [1, 0]
         assert padding.x[1].tolist() == [0, 0]
         assert padding.label[1] == 0
+
+
+class TestEpochs:
+    """An epoch that is a draw of the rows."""
+
+    GIVEN = torch.tensor([0] * 10 + [1] * 6 + [2] * 2)
+    ALL = torch.arange(18)
+
+    def test_rows_are_distinct_and_sorted(self):
+        rows = draw_epoch(self.ALL, self.GIVEN, 7, False, seed=3)
+        assert len(rows) == 7
+        assert rows.tolist() == sorted(set(rows.tolist()))
+
+    def test_labels_have_equally_many_rows_and_a_rare_one_all_it_has(self):
+        rows = draw_epoch(self.ALL, self.GIVEN, 12, True, seed=3)
+        assert self.GIVEN[rows].bincount().tolist() == [4, 4, 2]
+
+    def test_a_count_that_does_not_divide_is_rounded_up_and_the_total_kept(self):
+        rows = draw_epoch(self.ALL, self.GIVEN, 4, True, seed=0)
+        assert len(rows) == 4
+        assert self.GIVEN[rows].bincount(minlength=3).max() <= 2
+
+    def test_only_rows_of_the_view(self):
+        planned = torch.tensor([1, 4, 11, 12, 13])
+        rows = draw_epoch(planned, self.GIVEN, 4, True, seed=5)
+        assert set(rows.tolist()) <= set(planned.tolist())
+        assert self.GIVEN[rows].bincount().tolist() == [2, 2]
+
+    def test_the_seed_decides(self):
+        draws = [draw_epoch(self.ALL, self.GIVEN, 6, True, seed).tolist() for seed in range(60)]
+        assert draw_epoch(self.ALL, self.GIVEN, 6, True, 0).tolist() == draws[0]
+        assert len(set(map(tuple, draws))) > 10
+        assert {row for rows in draws for row in rows} == set(range(18))
+
+    def test_more_rows_than_there_are_is_all(self):
+        assert draw_epoch(self.ALL, self.GIVEN, 100, False, 0).tolist() == self.ALL.tolist()

@@ -169,7 +169,7 @@ class Stream(IterableDataset):
         (Rows(lambda row: (1.0, 0)), r"row 0 is float64 of shape \(\); expected an image"),
         (
             Rows(lambda row: (as_floats(row) - 1, 0)),
-            r"<dataset Rows> holds images with values from -1 .*a normalisation is to be left",
+            r"<dataset Rows> holds images with values from -1 .*remove the normalisation",
         ),
         (Rows(lambda row: (PIXELS[row], [0, 1])), r"row 0 has the label \[0, 1\]; labels are whole numbers"),
         (

@@ -16,8 +16,8 @@ from surelabel.data.benchmarks.layout import options_of
 from surelabel.data.benchmarks.usual import coloured
 from surelabel.data.images.load import Encoded, fitted, load_images
 from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.sources.checks import refuse_lost_classes
 from surelabel.data.sources.interface import Parts, Rows
-from surelabel.data.sources.lost_classes import refuse_lost_classes
 from surelabel.errors import ConfigError
 
 KIND = "cifar10, cifar100, cifar10n, cifar100n"

@@ -12,8 +12,8 @@ from surelabel.config import DataConfig
 from surelabel.data.benchmarks.layout import Layout, inside
 from surelabel.data.images.load import Files, load_images
 from surelabel.data.inputs import Shape
+from surelabel.data.sources.checks import refuse_lost_classes
 from surelabel.data.sources.interface import Rows
-from surelabel.data.sources.lost_classes import refuse_lost_classes
 from surelabel.errors import DataError
 
 _MOST_SHOWN = 3

@@ -14,9 +14,8 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import Files, is_image, load_images
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.sources.checks import is_utf8, refuse_not_utf8
+from surelabel.data.sources.checks import is_utf8, refuse_lost_classes, refuse_not_utf8
 from surelabel.data.sources.interface import Parts, Rows
-from surelabel.data.sources.lost_classes import refuse_lost_classes
 from surelabel.errors import DataError
 
 KIND = "a folder with a sub-folder of images for each class"

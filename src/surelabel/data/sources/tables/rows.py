@@ -15,8 +15,8 @@ from surelabel.config import DataConfig
 from surelabel.data.images.load import fitted, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.array_conversion import as_tensor
+from surelabel.data.sources.checks import refuse_lost_classes
 from surelabel.data.sources.interface import Parts, Rows
-from surelabel.data.sources.lost_classes import refuse_lost_classes
 from surelabel.data.sources.tables.columns import Roles
 from surelabel.data.sources.tables.features import feature_names, features_of
 from surelabel.data.sources.tables.images import Complaint, TableImages
