@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from surelabel.data.sources.tables.csv_file import read_csv
-from surelabel.data.sources.tables.table import Sheet
+from surelabel.data.sources.tables.table import Table
 
 
 @dataclass(frozen=True)
 class LabelFile:
     """The ids and values of a file, in its order."""
 
-    table: Sheet
+    table: Table
     ids: np.ndarray
     """(N,) str: unique and never blank."""
     values: np.ndarray | None
@@ -49,37 +49,37 @@ def read_label_file(
 
     Without `strip`, spaces around ids and values belong to them. Short rows end in blank cells.
     """
-    sheet = read_csv(str(path), allow_short_rows)
-    id_column = _find_column(sheet, id_columns)
-    value_column = _find_column(sheet, value_columns, is_required=needs_values)
+    table = read_csv(str(path), allow_short_rows)
+    id_column = _find_column(table, id_columns)
+    value_column = _find_column(table, value_columns, is_required=needs_values)
     assert id_column is not None
-    ids = _read_cells(sheet, id_column, strip)
-    _refuse_repeated_ids(sheet, ids)
-    values = None if value_column is None else _read_cells(sheet, value_column, strip)
-    return LabelFile(sheet, ids, values, value_column)
+    ids = _read_cells(table, id_column, strip)
+    _refuse_repeated_ids(table, ids)
+    values = None if value_column is None else _read_cells(table, value_column, strip)
+    return LabelFile(table, ids, values, value_column)
 
 
-def _find_column(sheet: Sheet, names: Iterable[str], is_required: bool = True) -> str | None:
-    by_lower = {name.lower(): name for name in reversed(sheet.names)}
+def _find_column(table: Table, names: Iterable[str], is_required: bool = True) -> str | None:
+    by_lower = {name.lower(): name for name in reversed(table.names)}
     found = next((by_lower[name] for name in names if name in by_lower), None)
     if found is None and is_required:
         allowed = ", ".join(repr(name) for name in names if name)
-        raise sheet.error(f"there is no column {allowed}; there are {', '.join(sheet.names)}")
+        raise table.error(f"there is no column {allowed}; there are {', '.join(table.names)}")
     return found
 
 
-def _read_cells(sheet: Sheet, column: str, strip: bool) -> np.ndarray:
-    cells = sheet.cells(column, strip)
-    sheet.refuse(np.char.strip(cells) == "", f"{column or 'the id'} is blank")
+def _read_cells(table: Table, column: str, strip: bool) -> np.ndarray:
+    cells = table.cells(column, strip)
+    table.refuse(np.char.strip(cells) == "", f"{column or 'the id'} is blank")
     return cells
 
 
-def _refuse_repeated_ids(sheet: Sheet, ids: np.ndarray) -> None:
+def _refuse_repeated_ids(table: Table, ids: np.ndarray) -> None:
     first: dict[str, int] = {}
     is_repeated = [first.setdefault(name, row) != row for row, name in enumerate(ids.tolist())]
 
     def describe(row: int) -> str:
         name = str(ids[row])
-        return f"the id {name!r} is already in {sheet.row_name(first[name])}; ids must be unique"
+        return f"the id {name!r} is already in {table.row_name(first[name])}; ids must be unique"
 
-    sheet.refuse(np.array(is_repeated, dtype=bool), describe)
+    table.refuse(np.array(is_repeated, dtype=bool), describe)

@@ -26,7 +26,7 @@ def table_images(config: DataConfig) -> dict[str, Path] | None:
     part = table_file.opened(config, needs_label=False)
     if part.roles.image is None:
         return None
-    paths = TableImages.of(part.sheet, part.roles.image).paths
+    paths = TableImages.of(part.table, part.roles.image).paths
     if paths is None:
         return None
-    return {str(name): part.sheet.folder / str(path) for name, path in zip(row_ids(part, ""), paths, strict=True)}
+    return {str(name): part.table.folder / str(path) for name, path in zip(row_ids(part, ""), paths, strict=True)}

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from surelabel.data.sources.tables.table import Sheet
+from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
 SUFFIXES = (".csv", ".tsv")
@@ -44,7 +44,7 @@ class _Text(NamedTuple):
             raise DataError(f"{self.source}: not readable as a CSV table in UTF-8 ({reason})") from None
 
 
-def read_csv(source: str, allow_short_rows: bool = True) -> Sheet:
+def read_csv(source: str, allow_short_rows: bool = True) -> Table:
     """Read all columns as text; the cells that a short row lacks are blank."""
     text = _opened(source)
     header = _header(text)
@@ -52,7 +52,7 @@ def read_csv(source: str, allow_short_rows: bool = True) -> Sheet:
     if table is None:
         table = _careful_table(text, header, allow_short_rows)
     columns = [column.strip() for column in header]
-    return Sheet(table.rename_columns(columns), source, Path(source).parent, partial(_row, text), is_typed=False)
+    return Table(table.rename_columns(columns), source, Path(source).parent, partial(_row, text), is_typed=False)
 
 
 def _opened(source: str) -> _Text:

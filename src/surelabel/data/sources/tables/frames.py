@@ -13,7 +13,7 @@ from surelabel.data.inputs import Shape
 from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import roles_of
 from surelabel.data.sources.tables.rows import Part, parts_of
-from surelabel.data.sources.tables.table import Sheet
+from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
 KIND = "a pandas frame"
@@ -31,8 +31,8 @@ def describe(_data: Any) -> str:
 
 def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
     """The rows of the frame; a column `split` divides them."""
-    sheet = Sheet(_table(data), "<frame>", ids=_index(data))
-    return parts_of(Part(sheet, roles_of(sheet, config, is_test=shape is not None)), config, shape)
+    table = Table(_table(data), "<frame>", ids=_index(data))
+    return parts_of(Part(table, roles_of(table, config, is_test=shape is not None)), config, shape)
 
 
 def _is_pandas(data: Any) -> bool:

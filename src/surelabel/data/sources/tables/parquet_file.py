@@ -15,23 +15,23 @@ import pyarrow.parquet as pq
 from surelabel.data.sources.checks import refuse_not_utf8
 from surelabel.data.sources.tables.columns import Roles
 from surelabel.data.sources.tables.rows import Part
-from surelabel.data.sources.tables.table import Sheet
+from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
 SUFFIX = ".parquet"
 
 
-def read_parquet(paths: Sequence[Path], where: str, roles_of: Callable[[Sheet], Roles]) -> Part:
+def read_parquet(paths: Sequence[Path], where: str, roles_of: Callable[[Table], Roles]) -> Part:
     """The rows of all files, with the columns that have a role; rows are counted from 0 in each file."""
     head = _head(paths[0])
-    sheet = Sheet(head, where, paths[0].parent, class_names=class_names_in(head.schema))
+    table = Table(head, where, paths[0].parent, class_names=class_names_in(head.schema))
     with _faults_named(paths[0]):  # cells are looked at
-        roles = roles_of(sheet)
+        roles = roles_of(table)
     tables = [_read(path, roles.used) for path in paths]
     ends = list(accumulate(table.num_rows for table in tables))
     whole = _joined(tables, where)
     called = partial(_row, paths, ends)
-    return Part(Sheet(whole, where, sheet.folder, called, sheet.class_names), roles)
+    return Part(Table(whole, where, table.folder, called, table.class_names), roles)
 
 
 def class_names_in(schema: Any) -> dict[str, tuple[str, ...]]:

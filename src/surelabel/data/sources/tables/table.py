@@ -13,10 +13,10 @@ from surelabel.errors import DataError
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Table:
     """Columns of equal length."""
 
-    table: pa.Table
+    arrow: pa.Table
     where: str
     """The file, or what stands for a Python object."""
     folder: Path = field(default_factory=Path)
@@ -33,16 +33,16 @@ class Sheet:
     """(n,) of the rows in the whole table; None is all."""
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return self.arrow.num_rows
 
     @property
     def names(self) -> list[str]:
         """Of the columns, in their order."""
-        return list(self.table.column_names)
+        return list(self.arrow.column_names)
 
     def __getitem__(self, column: str) -> Any:
         """A column, as an arrow array in chunks."""
-        return self.table.column(column)
+        return self.arrow.column(column)
 
     def cells(self, column: str, strip: bool = True) -> np.ndarray:
         """(N,) str: a column of text, numbers or dates as text; missing is blank."""
@@ -58,13 +58,13 @@ class Sheet:
         stripped = pc.utf8_trim_whitespace(values) if strip else values
         return stripped.to_numpy().astype(np.str_)
 
-    def where_true(self, mask: np.ndarray) -> "Sheet":
+    def where_true(self, mask: np.ndarray) -> "Table":
         """The rows that `mask` (N,) marks, which keep their numbers."""
         if mask.all():
             return self
         return replace(
             self,
-            table=self.table.filter(pa.array(mask)),
+            arrow=self.arrow.filter(pa.array(mask)),
             ids=None if self.ids is None else self.ids[mask],
             positions=self.places[mask],
         )

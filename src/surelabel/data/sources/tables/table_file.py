@@ -48,8 +48,8 @@ def opened(config: DataConfig, needs_label: bool, is_test: bool = False) -> Part
     roles = partial(roles_of, config=config, needs_label=needs_label, is_test=is_test)
     if Path(config.source).suffix.lower() == parquet_file.SUFFIX:
         return parquet_file.read_parquet([Path(config.source)], config.source, roles)
-    sheet = csv_file.read_csv(config.source)
-    return Part(sheet, roles(sheet))
+    table = csv_file.read_csv(config.source)
+    return Part(table, roles(table))
 
 
 def _mention_neighbour(path: Path) -> None:
