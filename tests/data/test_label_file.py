@@ -51,7 +51,7 @@ def test_values_can_be_missing(write):
 def test_short_rows_can_be_refused(write):
     path = write("id,label,note\na,b\n")
     assert read_label_file(path).values.tolist() == ["b"]
-    with pytest.raises(DataError, match=r"l\.csv, row 2: 2 cells; expected 3"):
+    with pytest.raises(DataError, match=r"l\.csv, row 2: 2 cells for 3 columns"):
         read_label_file(path, allow_short_rows=False)
 
 

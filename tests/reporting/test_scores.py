@@ -40,7 +40,7 @@ def test_low_is_suspicious_whatever_the_tool(written, text, expected):
         ("id,margin\na,1\n", "no column 'label_quality', .*'score', .*; there are id, margin"),
         ("id,score\na,1\nb,many\n", "row 3: score is 'many'; expected a number"),
         ("id,score\na,nan\n", "row 2: score is 'nan'; expected a number"),
-        ("id,score\na\n", "row 2: 1 cells; expected 2"),
+        ("id,score\na\n", "row 2: 1 cells for 2 columns"),
         ("id,score\na,1\na,2\n", "row 3: the id 'a' .* row 2;"),
         ("id,score\n", "no rows"),
         ("", "an empty table"),

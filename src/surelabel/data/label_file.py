@@ -80,6 +80,6 @@ def _refuse_repeated_ids(table: Table, ids: np.ndarray) -> None:
 
     def describe(row: int) -> str:
         name = str(ids[row])
-        return f"the id {name!r} is already in {table.row_name(first[name])}; ids must be unique"
+        return f"the id {name!r} is already in {table.short_row(first[name])}; ids must be unique"
 
     table.refuse(np.array(is_repeated, dtype=bool), describe)

@@ -8,7 +8,7 @@ import numpy as np
 from surelabel.data.benchmarks.cifar_sets import ALIASES, HUB_FOLDERS, Cifar, Stored, Wanted
 from surelabel.data.benchmarks.layout import inside
 from surelabel.data.images.load import ArrowBytes, Blobs
-from surelabel.data.sources.tables.parquet_file import class_names_in
+from surelabel.data.sources.tables.parquet_file import read_class_names
 from surelabel.errors import DataError
 
 _PICTURES = ("img", "image")
@@ -135,7 +135,7 @@ def _whole_numbers(column: Any, where: str) -> np.ndarray:
 
 def _stated(table: Any, column: str) -> tuple[str, ...]:
     """The names of a column's classes in their order, as the hub's metadata have them, else nothing."""
-    return tuple(map(_canonical, class_names_in(table.schema).get(column, ())))
+    return tuple(map(_canonical, read_class_names(table.schema).get(column, ())))
 
 
 def _canonical(name: object) -> str:

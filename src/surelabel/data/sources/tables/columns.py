@@ -1,4 +1,4 @@
-"""What the columns of a table are there for: the input, the label, the true label, the id, the part."""
+"""Find out what each column of a table is for: the input, the label, the true label, the id or the split."""
 
 import re
 from collections.abc import Iterable
@@ -15,46 +15,47 @@ from surelabel.data.sources.tables.table import Table
 from surelabel.errors import ConfigError
 
 LABELS = ("label", "labels", "class", "target", "y", "category", "fine_label")
-"""Usual names of label columns; the first that is there is taken."""
+"""Common names of label columns; the first that a table has is taken."""
 PATHS = ("path", "file", "filename", "file_name", "image", "img", "image_path", "filepath")
-"""Usual names of columns with paths of images."""
+"""Common names of columns with paths of images."""
 
-_LIKE_A_LABEL = re.compile(r"(.*_)?labels?(_.*)?|class|target|category|y", re.IGNORECASE)
-"""Columns that would give the label away as a feature, such as clean_label."""
+_LABEL_LIKE = re.compile(r"(.*_)?labels?(_.*)?|class|target|category|y", re.IGNORECASE)
+"""Columns that would reveal the label if they were features, such as clean_label."""
 _INDEX = ("", "unnamed: 0", "__index_level_0__")
-"""What pandas calls the row numbers that it writes beside the columns."""
+"""What pandas calls the row numbers that it writes next to the columns."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Columns by what they are there for; None is not there."""
+    """The columns that a table is read from; None if it has no such column."""
 
     label: str | None
     clean: str | None
     id: str | None
     split: str | None
     image: str | None
-    """Paths, bytes, or {bytes, path} as the hub writes them."""
+    """Paths, bytes, or the {bytes, path} of the Hugging Face hub."""
     features: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was decided and may surprise."""
+    """Choices that may surprise the user."""
 
     @property
     def used(self) -> list[str]:
-        """All columns that are needed, each once."""
+        """All columns that have a role, each once."""
         named = (self.label, self.clean, self.id, self.split, self.image, *self.features)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
-def roles_of(table: Table, config: DataConfig, needs_label: bool = True, is_test: bool = False) -> Roles:
-    """By the names that the configuration gives, else by the usual ones.
+def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_test: bool = False) -> Roles:
+    """Find the columns that the configuration names, or those with common names.
 
-    A test part needs no given labels where it has the true ones.
+    A test set needs no given labels if it has the true ones.
     """
     if config.path_column and config.feature_columns:
         raise ConfigError("data.path_column and data.feature_columns: a table is of images or of features; give one")
-    clean = _named(table, config.clean_column, "clean_column", may_be_missing=is_test or not needs_label)
-    row_id = _named(table, config.id_column, "id_column", may_be_missing=not needs_label) or _usual(table, ("id",))
+    clean = _configured(table, config.clean_column, "clean_column", may_be_missing=is_test or not needs_label)
+    row_id = _configured(table, config.id_column, "id_column", may_be_missing=not needs_label)
+    row_id = row_id or _common(table, ("id",))
     image = _image_column(table, config)
     taken = {name for name in (clean, row_id, image) if name is not None}
     label, notes = _label_column(table, config, taken)
@@ -62,15 +63,15 @@ def roles_of(table: Table, config: DataConfig, needs_label: bool = True, is_test
         label = clean
     if label is None and needs_label and config.labels is None:
         raise _no_label(table, config, taken)
-    split = _usual(table, ("split",), (label, *(config.feature_columns or ())))
+    split = _common(table, ("split",), (label, *(config.feature_columns or ())))
     if image is not None:
         return Roles(label, clean, row_id, split, image, notes=notes)
-    features, left_out = _features(table, config, {*taken, label, split})
+    features, left_out = _feature_columns(table, config, {*taken, label, split})
     return Roles(label, clean, row_id, split, None, features, (*notes, *left_out))
 
 
-def _named(table: Table, name: str | None, option: str, may_be_missing: bool = False) -> str | None:
-    """The column that the configuration names."""
+def _configured(table: Table, name: str | None, option: str, may_be_missing: bool = False) -> str | None:
+    """Return the column that the configuration names."""
     if name is None or name in table.names:
         return name
     if may_be_missing:
@@ -78,21 +79,21 @@ def _named(table: Table, name: str | None, option: str, may_be_missing: bool = F
     raise table.error(f"there is no column {name!r}, which data.{option} names; there are {', '.join(table.names)}")
 
 
-def _usual(table: Table, usual: Iterable[str], taken: Iterable[str | None] = ()) -> str | None:
-    """The first of the usual names that is there, in whatever case."""
-    return next(iter(_all_usual(table, usual, taken)), None)
+def _common(table: Table, common: Iterable[str], taken: Iterable[str | None] = ()) -> str | None:
+    """Return the first of the common names that the table has, ignoring case."""
+    return next(iter(_all_common(table, common, taken)), None)
 
 
-def _all_usual(table: Table, usual: Iterable[str], taken: Iterable[str | None]) -> list[str]:
+def _all_common(table: Table, common: Iterable[str], taken: Iterable[str | None]) -> list[str]:
     by_lower = {name.lower(): name for name in reversed(table.names) if name not in taken}
-    return [by_lower[name] for name in usual if name in by_lower]
+    return [by_lower[name] for name in common if name in by_lower]
 
 
 def _label_column(table: Table, config: DataConfig, taken: set[str]) -> tuple[str | None, tuple[str, ...]]:
     if config.label_column is not None:
         return (config.label_column if config.label_column in table.names else None), ()
     features = config.feature_columns or ()
-    possible = _all_usual(table, LABELS, {*taken, *features})
+    possible = _all_common(table, LABELS, {*taken, *features})
     if len(possible) < 2:
         return next(iter(possible), None), ()
     others = ", ".join(possible[1:])
@@ -109,7 +110,7 @@ def _no_label(table: Table, config: DataConfig, taken: set[str]) -> Exception:
 
 def _image_column(table: Table, config: DataConfig) -> str | None:
     if config.path_column is not None:
-        return _named(table, config.path_column, "path_column")
+        return _configured(table, config.path_column, "path_column")
     if config.feature_columns is not None:
         return None
     encoded = [name for name in table.names if holds_bytes(table[name].type)]
@@ -117,33 +118,33 @@ def _image_column(table: Table, config: DataConfig) -> str | None:
     return (
         next((name for name in encoded if name.lower() in PATHS), None)
         or next(iter(encoded), None)
-        or next((name for name in _all_usual(table, PATHS, taken) if _holds_image_paths(table[name])), None)
+        or next((name for name in _all_common(table, PATHS, taken) if _holds_image_paths(table[name])), None)
     )
 
 
 def holds_bytes(kind: Any) -> bool:
-    """Whether a type is bytes, or a struct with bytes as the hub has it."""
+    """Return whether a type is bytes, or a struct with bytes as on the Hugging Face hub."""
     if pa.types.is_struct(kind):
-        return kind.get_field_index("bytes") >= 0 and holds_bytes(kind.field("bytes").type)
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        return bool(kind.get_field_index("bytes") >= 0) and holds_bytes(kind.field("bytes").type)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _holds_image_paths(column: Any) -> bool:
-    """By the first cell that is not blank: a column `file` beside numbers may name anything."""
+    """Judge by the first cell that is not blank: a column `file` next to numbers may name anything."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return False
     cells = (cell.as_py() for cell in column)
     return is_image(Path((next((cell for cell in cells if cell and cell.strip()), "") or "x.png").strip()))
 
 
-def _features(table: Table, config: DataConfig, taken: set[str | None]) -> tuple[tuple[str, ...], list[str]]:
-    """Numeric columns, sorted by name so that another table may have them in another order."""
+def _feature_columns(table: Table, config: DataConfig, taken: set[str | None]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the numeric columns, sorted by name so that their order in a table does not matter."""
     if config.feature_columns is not None:
         for name in config.feature_columns:
-            _named(table, name, "feature_columns")
+            _configured(table, name, "feature_columns")
         return config.feature_columns, []
     rest = [name for name in table.names if name not in taken]
-    features = [name for name in rest if not _tells(name, table, rest) and is_numeric(table, name)]
+    features = [name for name in rest if not _reveals_label(name, table, rest) and is_numeric(table, name)]
     if not features:
         raise table.error(
             f"no images and no numeric columns in {', '.join(table.names)}; data.path_column names the paths of images, "
@@ -154,8 +155,8 @@ def _features(table: Table, config: DataConfig, taken: set[str | None]) -> tuple
     return tuple(sorted(features)), [note] if left_out else []
 
 
-def _tells(name: str, table: Table, beside: list[str]) -> bool:
-    """Whether a column may give the label away: a label by another name, or row numbers; y beside x is a point's."""
+def _reveals_label(name: str, table: Table, beside: list[str]) -> bool:
+    """Return whether a column may be a label by another name, or row numbers; y next to x is a coordinate."""
     if name == "y" and "x" in beside:
         return False
-    return bool(name.lower() in _INDEX or name in table.class_names or _LIKE_A_LABEL.fullmatch(name))
+    return bool(name.lower() in _INDEX or name in table.class_names or _LABEL_LIKE.fullmatch(name))

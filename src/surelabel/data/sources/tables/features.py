@@ -1,4 +1,4 @@
-"""Columns of numbers, or of lists of numbers, to features (N, D)."""
+"""Convert columns of numbers, or of lists of numbers, to features (N, D)."""
 
 from typing import Any
 
@@ -9,40 +9,40 @@ import pyarrow.compute as pc
 from surelabel.data.sources.tables.table import Table
 
 _JUDGED_CELLS = 1000
-"""Of a CSV's column, the first cells by which it counts as numbers or as text."""
+"""Cells at the beginning of a CSV column that decide whether it is numbers or text."""
 
 
 def is_numeric(table: Table, name: str) -> bool:
-    """By the column's type; in a CSV where at least half of its first cells that are not blank are numbers."""
+    """Judge by the column's type; in a CSV file, at least half of the first filled cells must be numbers."""
     kind = table[name].type
     if table.is_typed:
         return _is_number(kind.value_type if _is_list(kind) else kind)
     cells = [cell.strip() for cell in table[name].slice(0, _JUDGED_CELLS).to_pylist()]
-    filled = [_number(cell) for cell in cells if cell]
+    filled = [_parse(cell) for cell in cells if cell]
     return 0 < len(filled) <= 2 * int((~np.isnan(filled)).sum())
 
 
-def features_of(table: Table, names: tuple[str, ...]) -> np.ndarray:
-    """(N, D) float32: the columns side by side; a cell that is no finite number is an error."""
+def read_features(table: Table, names: tuple[str, ...]) -> np.ndarray:
+    """Return the columns side by side as (N, D) float32; every cell must be a finite number."""
     with np.errstate(over="ignore"):
-        columns = ((_lists if _is_list(table[name].type) else _numbers)(table, name) for name in names)
+        columns = ((_read_lists if _is_list(table[name].type) else _read_numbers)(table, name) for name in names)
         return np.concatenate([column.astype(np.float32) for column in columns], axis=1)
 
 
 def feature_names(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
-    """(D,) what the features are called: their column, and in a column of lists their place in it."""
+    """Return the D names of the features: their column, and in a column of lists their index too."""
     found: list[str] = []
     for name in names:
         is_list = _is_list(table[name].type)
-        found += [f"{name}[{place}]" for place in range(_lengths(table[name]).max())] if is_list else [name]
+        found += [f"{name}[{index}]" for index in range(_lengths(table[name]).max())] if is_list else [name]
     return tuple(found)
 
 
-def _numbers(table: Table, name: str) -> np.ndarray:
-    """(N, 1) float64."""
+def _read_numbers(table: Table, name: str) -> np.ndarray:
+    """Return a column as (N, 1) float64."""
     column = table[name]
     if _is_text(column.type):
-        values = _from_text(column)
+        values = _parse_column(column)
     elif _is_number(column.type):
         values = column.cast(pa.float64()).to_numpy()
     else:
@@ -51,32 +51,33 @@ def _numbers(table: Table, name: str) -> np.ndarray:
     return values[:, None]
 
 
-def _lists(table: Table, name: str) -> np.ndarray:
-    """(N, D) float64 of lists that must all have D numbers."""
+def _read_lists(table: Table, name: str) -> np.ndarray:
+    """Return a column of lists, which must all have D numbers, as (N, D) float64."""
     lists = table[name].combine_chunks()
     lengths = _lengths(lists)
     width = int(lengths.max(initial=0))
     table.refuse(lengths != width, lambda row: f"{name} has {lengths[row]} numbers, where others have {width}")
-    flat = pc.list_flatten(lists).cast(pa.float64()).to_numpy(zero_copy_only=False).reshape(len(lengths), width)
-    table.refuse(~np.isfinite(flat).all(1), f"{name} holds values that are missing or not finite")
-    return flat
+    numbers: np.ndarray = pc.list_flatten(lists).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    numbers = numbers.reshape(len(lengths), width)
+    table.refuse(~np.isfinite(numbers).all(1), f"{name} holds values that are missing or not finite")
+    return numbers
 
 
 def _lengths(lists: Any) -> np.ndarray:
-    """(N,) int; a list that is missing has none."""
+    """Return the lengths (N,) of lists; a missing list counts as empty."""
     return np.asarray(pc.fill_null(pc.list_value_length(lists), 0))
 
 
-def _from_text(column: Any) -> np.ndarray:
-    """(N,) float64, NaN where a cell is no number."""
+def _parse_column(column: Any) -> np.ndarray:
+    """Return a column of text as (N,) float64, NaN where a cell is not a number."""
     try:
-        return column.cast(pa.float64()).to_numpy()
+        return np.asarray(column.cast(pa.float64()).to_numpy())
     except pa.ArrowInvalid:
-        return np.array([_number(cell) for cell in column.to_pylist()])
+        return np.array([_parse(cell) for cell in column.to_pylist()])
 
 
-def _number(cell: str | None) -> float:
-    """Spaces around it do no harm."""
+def _parse(cell: str | None) -> float:
+    """Return a cell as a number, NaN if it is none; spaces around it are allowed."""
     try:
         return float(cell or "nan")
     except ValueError:

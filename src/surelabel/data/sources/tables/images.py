@@ -1,4 +1,4 @@
-"""Images that a table names or holds: a column of paths, of bytes, or of {bytes, path} as the hub writes it."""
+"""Images that a table names or holds: a column of paths, of bytes, or of {bytes, path}."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ from surelabel.data.images.load import ArrowBytes, Blobs, Encoded, Files
 from surelabel.data.sources.tables.columns import holds_bytes
 from surelabel.data.sources.tables.table import Table
 
-Complaint = tuple[np.ndarray, Callable[[int], str]]
-"""Which rows (N,) are bad, and what to say of one."""
+Fault = tuple[np.ndarray, Callable[[int], str]]
+"""Which rows (N,) are bad, and what is wrong with one of them."""
 
 
 @dataclass(frozen=True)
 class TableImages:
-    """The images of a table's rows: either paths as written (N,) str, or a column of bytes."""
+    """The images of a table's rows: either paths (N,) str as written, or a column of bytes."""
 
     table: Table
     column: str
@@ -28,7 +28,7 @@ class TableImages:
 
     @classmethod
     def of(cls, table: Table, column: str) -> "TableImages":
-        """By the column's type; a struct without any bytes is about its paths."""
+        """Tell paths from bytes by the column's type; a struct without any bytes is read as its paths."""
         values = table[column]
         if not holds_bytes(values.type):
             return cls(table, column, table.cells(column))
@@ -40,12 +40,11 @@ class TableImages:
         inner = pa.table({column: pc.struct_field(values, "path")})
         return cls(table, column, Table(inner, table.where).cells(column))
 
-    def missing(self) -> Complaint:
-        """Rows whose cell is blank or whose file is not there."""
+    def missing(self) -> Fault:
+        """Find the rows whose cell is blank or whose file does not exist."""
         if self.paths is None:
-            return self.blobs.is_null().to_numpy(), lambda row: f"{self.column} is blank; expected an image"
-        paths = self.paths
-        is_missing = np.array([not (path and (self.table.folder / path).is_file()) for path in paths], dtype=bool)
+            return self.blobs.is_null().to_numpy(), lambda _: f"{self.column} is blank; expected an image"
+        is_missing = np.array([not (path and (self.table.folder / path).is_file()) for path in self.paths], dtype=bool)
         return is_missing, self._complaint
 
     def _complaint(self, row: int) -> str:
@@ -55,7 +54,7 @@ class TableImages:
         )
 
     def encoded(self) -> Encoded:
-        """What is to be decoded."""
+        """Return the images, ready to be decoded."""
         if self.paths is None:
             return Blobs(ArrowBytes(self.blobs), RowNames(self.table))
         return Files([self._file(row) for row in range(len(self.paths))])
@@ -66,7 +65,7 @@ class TableImages:
 
 
 class RowNames(Sequence[str]):
-    """What to call the rows of a table in messages, made when it is asked for."""
+    """What to call the rows of a table in messages, made on demand."""
 
     def __init__(self, table: Table) -> None:
         # Without its columns: worker processes get a copy of this.

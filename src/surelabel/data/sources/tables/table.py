@@ -1,4 +1,4 @@
-"""A table in memory, whatever it came from, with the words to complain about its rows."""
+"""A table in memory, from a file or an object, and the errors about its rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,38 +14,38 @@ from surelabel.errors import DataError
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of equal length."""
+    """Named columns of equal length."""
 
     arrow: pa.Table
     where: str
-    """The file, or what stands for a Python object."""
+    """The file, or the word that stands for a Python object."""
     folder: Path = field(default_factory=Path)
     """What paths of images are relative to."""
-    called: Callable[[int], str] | None = None
-    """What a person calls the row at a position of the whole table; None counts from 0."""
+    name_row: Callable[[int], str] | None = None
+    """What to call row i of the whole table in messages; None counts from 0."""
     class_names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of columns whose whole numbers stand for classes."""
+    """The classes that the whole numbers of a column stand for."""
     ids: np.ndarray | None = None
     """(N,) str: names of the rows that are in no column."""
     is_typed: bool = True
-    """Whether the types of columns mean something; in a CSV all is text."""
+    """Whether columns have types; in a CSV file all are text."""
     positions: np.ndarray | None = None
-    """(n,) of the rows in the whole table; None is all."""
+    """(N,) positions of the rows in the whole table; None if these are all its rows."""
 
     def __len__(self) -> int:
-        return self.arrow.num_rows
+        return int(self.arrow.num_rows)
 
     @property
     def names(self) -> list[str]:
-        """Of the columns, in their order."""
+        """The names of the columns, in their order."""
         return list(self.arrow.column_names)
 
     def __getitem__(self, column: str) -> Any:
-        """A column, as an arrow array in chunks."""
+        """Return a column as a chunked arrow array."""
         return self.arrow.column(column)
 
     def cells(self, column: str, strip: bool = True) -> np.ndarray:
-        """(N,) str: a column of text, numbers or dates as text; missing is blank."""
+        """Return a column (N,) of text, numbers or dates as str; missing cells are blank."""
         values = self[column]
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
@@ -55,40 +55,40 @@ class Table:
             raise self.error(
                 f"the column {column!r} has the type {values.type}; expected text or whole numbers"
             ) from None
-        stripped = pc.utf8_trim_whitespace(values) if strip else values
-        return stripped.to_numpy().astype(np.str_)
+        values = pc.utf8_trim_whitespace(values) if strip else values
+        return np.asarray(values.to_numpy().astype(np.str_))
 
-    def where_true(self, mask: np.ndarray) -> "Table":
-        """The rows that `mask` (N,) marks, which keep their numbers."""
+    def filter(self, mask: np.ndarray) -> "Table":
+        """Return the rows that `mask` (N,) marks; they keep their names."""
         if mask.all():
             return self
         return replace(
             self,
             arrow=self.arrow.filter(pa.array(mask)),
             ids=None if self.ids is None else self.ids[mask],
-            positions=self.places[mask],
+            positions=self.original_positions[mask],
         )
 
     @property
-    def places(self) -> np.ndarray:
-        """(N,) where the rows stand in the whole table."""
+    def original_positions(self) -> np.ndarray:
+        """The positions (N,) of the rows in the whole table."""
         return np.arange(len(self)) if self.positions is None else self.positions
 
     def row(self, position: int) -> str:
-        """What to call a row in messages."""
-        place = position if self.positions is None else int(self.positions[position])
-        return f"{self.where}, row {place}" if self.called is None else self.called(place)
+        """Return what to call a row in messages, with the table it is in."""
+        original = position if self.positions is None else int(self.positions[position])
+        return f"{self.where}, row {original}" if self.name_row is None else self.name_row(original)
 
-    def row_name(self, position: int) -> str:
-        """Return what to call a row where the table is already named."""
+    def short_row(self, position: int) -> str:
+        """Return what to call a row in messages that already name the table."""
         return self.row(position).removeprefix(f"{self.where}, ")
 
     def error(self, text: str) -> DataError:
-        """An error about the whole table."""
+        """Return an error about the whole table."""
         return DataError(f"{self.where}: {text}")
 
     def refuse(self, is_bad: np.ndarray, complaint: str | Callable[[int], str], hint: str = "") -> None:
-        """An error for the first bad row that says how many more there are."""
+        """Raise if a row is bad; the error names the first one and counts the others."""
         bad = np.flatnonzero(is_bad)
         if len(bad):
             more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
