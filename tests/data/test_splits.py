@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.splits import class_order, split_stratified
+from surelabel.data.splits import sort_classes, split_stratified
 from surelabel.errors import DataError
 
 
@@ -50,7 +50,7 @@ def test_many_small_classes_still_give_their_share():
     ],
 )
 def test_classes_are_sorted_and_numbers_by_value(names, expected):
-    assert class_order(names) == expected
+    assert sort_classes(names) == expected
 
 
 class TestCorpus:

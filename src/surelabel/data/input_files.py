@@ -17,7 +17,7 @@ from surelabel.runs.run_dir import RunDir
 
 
 def named_paths(config: DataConfig) -> Iterator[Path]:
-    """Yield every file and folder that these settings name; the name of a data set is not a path."""
+    """Yield every file and folder that these settings name; the name of a bundled data set is not a path."""
     bundled = {name for source in SOURCES for name in source.BUNDLED}
     sources = [name for name in (config.source, config.test) if name not in bundled]
     named = [*sources, config.root, config.labels, config.trusted, *config.options.values()]
@@ -25,7 +25,7 @@ def named_paths(config: DataConfig) -> Iterator[Path]:
 
 
 def input_files(config: DataConfig) -> Iterator[Path]:
-    """Yield every file and folder that these settings name, and those the files lead to."""
+    """Yield every file and folder that these settings name, and the files that belong to those."""
     yield from named_paths(config)
     for source in (name for name in (config.source, config.test) if name is not None):
         if array_files.is_single_array(source):
@@ -44,11 +44,14 @@ def refuse_overwriting_inputs(
 
 
 def _files_behind(run: RunDir) -> Iterator[Path]:
-    """Yield what a run consists of and was trained on; relative paths as seen from here and from where it began."""
+    """Yield the files of a run and those it was trained on.
+
+    Relative paths are resolved both from here and from the folder in which the run was started.
+    """
     yield from run.own_files()
     yield from configured_files(config_from_here(run))
-    began = Path(run.environment().get("folder", "."))
-    yield from (began / path for path in configured_files(run.config()))
+    started_in = Path(run.environment().get("folder", "."))
+    yield from (started_in / path for path in configured_files(run.config()))
 
 
 def configured_files(config: RunConfig) -> Iterator[Path]:
