@@ -4,7 +4,7 @@ import torch
 from surelabel.core.stages import seed_of
 from surelabel.data.augment import Augment, draws, input_statistics
 from surelabel.data.inputs import centre_crop
-from surelabel.data.strong_augment import NUM_DRAWS, strong
+from surelabel.data.strong_augment import NUM_DRAWS, augment_strongly
 
 
 def correlation(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -164,7 +164,7 @@ class TestStrong:
         x = torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8)
         augment, index = Augment(crop_padding=2, flip=True, seed=0), torch.arange(64)
         usual, views = augment(x, index, 1, 0), augment(x, index, 1, 0, is_strong=True)
-        assert torch.equal(strong(usual, draws(0, 1, index, 0, 3 + NUM_DRAWS)[:, 3:]), views)
+        assert torch.equal(augment_strongly(usual, draws(0, 1, index, 0, 3 + NUM_DRAWS)[:, 3:]), views)
         some = torch.tensor([5, 60, 2])
         assert torch.equal(augment(x[some], some, 1, 0, is_strong=True), views[some])
         assert not torch.equal(augment(x, index, 1, 1, is_strong=True), views)

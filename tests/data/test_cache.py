@@ -19,7 +19,7 @@ KEY = cache.make_key("test")
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_told", set())
+    monkeypatch.setattr(cache, "_reported", set())
     return tmp_path / "cache"
 
 
@@ -147,10 +147,11 @@ class TestWithoutACache:
 
 
 WORKER = """
-import sys, time
-from pathlib import Path
+import runpy, sys, time
 import numpy as np
-from surelabel.data import cache
+
+# By its path: importing the package would load torch, which takes longer than the rest of the test.
+cache = runpy.run_path(sys.argv[2])
 
 def fill(out):
     with open(sys.argv[1], "a") as log:
@@ -158,13 +159,13 @@ def fill(out):
     time.sleep(0.5)
     out[:] = 1
 
-assert cache.load_or_fill("key", (1000,), np.uint8, fill).sum() == 1000
+assert cache["load_or_fill"]("key", (1000,), np.uint8, fill).sum() == 1000
 """
 
 
 class TestProcesses:
     def test_the_second_waits_and_reads(self, tmp_path):
-        command = [sys.executable, "-c", WORKER, str(tmp_path / "log")]
+        command = [sys.executable, "-c", WORKER, str(tmp_path / "log"), cache.__file__]
         workers = [subprocess.Popen(command) for _ in range(2)]
         assert [worker.wait(60) for worker in workers] == [0, 0]
         assert (tmp_path / "log").read_text() == "filled "

@@ -17,12 +17,11 @@ import torch
 from surelabel.config import DataConfig
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.label_file import LabelFile, read_label_file
+from surelabel.data.sources.checks import list_some
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 _log = logging.getLogger("surelabel")
-
-_MOST_SHOWN = 5
 
 
 def relabel(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> tuple[Parts, dict[str, Rows]]:
@@ -79,12 +78,12 @@ def _replace_labels(
     if len(unlabelled):
         raise DataError(
             f"{file.path}: {len(unlabelled)} of {len(names)}{part} rows in {config.source} have no label, neither there "
-            f"nor here: {_list_some(rows.ids[unlabelled])}"
+            f"nor here: {list_some(rows.ids[unlabelled])}"
         )
     changed = int(((position >= 0) & (names != rows.names)).sum())
     named = f"names {(position >= 0).sum()} of {len(names)}{part} rows and changes {changed} labels"
     unnamed = rows.ids[position < 0] if train is None else rows.ids[:0]
-    more = f"; the other {len(unnamed)} keep their own: {_list_some(unnamed)}" if len(unnamed) else ""
+    more = f"; the other {len(unnamed)} keep their own: {list_some(unnamed)}" if len(unnamed) else ""
     _log.warning("%s: %s%s", file.path, named, more)
     return replace(rows, names=names)
 
@@ -95,7 +94,7 @@ def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], confi
     unknown = np.flatnonzero(~np.isin(file.ids, known))
     if not len(unknown):
         return
-    counted = f"{len(unknown)} of {len(file.ids)} ids are not in {config.source}: {_list_some(file.ids[unknown])}"
+    counted = f"{len(unknown)} of {len(file.ids)} ids are not in {config.source}: {list_some(file.ids[unknown])}"
     if config.unreadable == "skip":
         _log.warning("%s: %s, or were left out there", file.path, counted)
     elif 2 * len(unknown) <= len(file.ids):
@@ -112,7 +111,7 @@ def _class_labels(file: LabelFile, class_names: tuple[str, ...] | None) -> np.nd
     labels = _numbers_to_names(file.values, class_names)
     file.table.refuse(
         ~np.isin(labels, class_names),
-        lambda row: f"there is no class {str(labels[row])!r}; there are {_list_some(class_names)}",
+        lambda row: f"there is no class {str(labels[row])!r}; there are {list_some(class_names)}",
     )
     return labels
 
@@ -134,10 +133,4 @@ def _mention_new_classes(file: LabelFile, labels: np.ndarray, parts: Parts) -> N
     known = set(parts.train.names.tolist()) - {""}
     new = sorted(set(labels.tolist()) - known)
     if known and new and parts.class_names is None:
-        _log.warning("%s: has classes that the data have not: %s", file.path, _list_some(new))
-
-
-def _list_some(names: Iterable[str]) -> str:
-    listed = [str(name) for name in names]
-    more = f" and {len(listed) - _MOST_SHOWN} more" if len(listed) > _MOST_SHOWN else ""
-    return ", ".join(listed[:_MOST_SHOWN]) + more
+        _log.warning("%s: has classes that the data have not: %s", file.path, list_some(new))

@@ -9,6 +9,7 @@ from torch import Tensor
 from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.sources.checks import list_some
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
@@ -95,13 +96,7 @@ def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Ten
     present, inverse = np.unique(names, return_inverse=True)
     for name in present:
         if str(name) not in number:
-            raise DataError(
-                f"{where} has the class {str(name)!r}, which training does not have; there are {_list_some(class_names)}"
-            )
+            known = list_some(class_names, _MOST_NAMES_SHOWN)
+            raise DataError(f"{where} has the class {str(name)!r}, which training does not have; there are {known}")
     numbers = np.array([number[str(name)] for name in present], dtype=np.int64)
     return torch.from_numpy(numbers[inverse.reshape(-1)])
-
-
-def _list_some(names: tuple[str, ...]) -> str:
-    more = len(names) - _MOST_NAMES_SHOWN
-    return ", ".join(names[:_MOST_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

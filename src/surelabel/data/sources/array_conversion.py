@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surelabel.data.sources.checks import and_more
 from surelabel.errors import DataError
 
 _CHANNELS = (1, 3)
@@ -127,5 +128,4 @@ def _check_names(names: np.ndarray, class_names: tuple[str, ...] | None, where: 
 def _refuse(is_bad: np.ndarray, y: np.ndarray, where: str, rule: str) -> None:
     rows = np.flatnonzero(is_bad)
     if len(rows):
-        more = f" (and {len(rows) - 1} more)" if len(rows) > 1 else ""
-        raise DataError(f"{where}: row {rows[0]} is {y[rows[0]].item()!r}{more}; {rule}")
+        raise DataError(f"{where}: row {rows[0]} is {y[rows[0]].item()!r}{and_more(len(rows))}; {rule}")

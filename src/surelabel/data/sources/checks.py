@@ -1,6 +1,7 @@
-"""Checks that several sources make: names of files must be UTF-8, and no class may be lost."""
+"""Checks that several sources make, and how their errors list many things."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +29,20 @@ def refuse_lost_classes(before: np.ndarray, after: np.ndarray, where: str) -> No
     """Raise if a class name (n,) of `before` is not in `after`: training would silently have fewer classes."""
     lost = sorted(set(before.tolist()) - set(after.tolist()) - {""})
     if lost:
-        more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
         count = int((before == lost[0]).sum())
         raise DataError(
-            f"{where}: the class {lost[0]!r}{more} has no row left, all {count} were left out as unreadable; "
+            f"{where}: the class {lost[0]!r}{and_more(len(lost))} has no row left, all {count} were left out as unreadable; "
             "repair them or remove the class"
         )
+
+
+def and_more(count: int) -> str:
+    """Return how an error that names the first of `count` things mentions the others."""
+    return f" (and {count - 1} more)" if count > 1 else ""
+
+
+def list_some(names: Iterable[str], most: int = 5) -> str:
+    """List the first names, and count the others."""
+    listed = [str(name) for name in names]
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

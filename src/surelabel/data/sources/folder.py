@@ -15,7 +15,7 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import Files, is_image, load_images
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.sources.checks import is_utf8, refuse_lost_classes, refuse_not_utf8
+from surelabel.data.sources.checks import and_more, is_utf8, refuse_lost_classes, refuse_not_utf8
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
@@ -72,9 +72,9 @@ def _loose_images(folder: Path, root: Path, config: DataConfig) -> list[Path]:
     """Return the images in no class folder, which only `data.labels` can label."""
     loose = [entry for entry in _entries(folder) if is_image(entry) and entry.is_file()]
     if loose and config.labels is None:
-        more = f" (and {len(loose) - 1} more)" if len(loose) > 1 else ""
+        first = f"{loose[0]}{and_more(len(loose))}"
         raise DataError(
-            f"{loose[0]}{more}: an image without a label; expected {folder}/CLASS/{loose[0].name}, or data.labels (--labels)"
+            f"{first}: an image without a label; expected {folder}/CLASS/{loose[0].name}, or data.labels (--labels)"
         )
     return [_check_link(path, root) for path in loose]
 

@@ -19,6 +19,7 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import is_image
 from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.sources.checks import and_more
 from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import find_roles
 from surelabel.data.sources.tables.parquet_file import SUFFIX, read_parquet
@@ -138,5 +139,5 @@ def _refuse_missing_shards(paths: list[Path]) -> None:
         missing = [other for other in range(int(total)) if (total, other) not in numbers]
         if missing:
             name = _SHARD.sub(f"-{missing[0]:0{len(total)}d}-of-{total}", path.stem) + path.suffix
-            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-            raise DataError(f"{path.with_name(name)}{more}: missing; {total.lstrip('0')} files belong together")
+            first = f"{path.with_name(name)}{and_more(len(missing))}"
+            raise DataError(f"{first}: missing; {total.lstrip('0')} files belong together")

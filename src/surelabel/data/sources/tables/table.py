@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from surelabel.data.sources.checks import and_more
 from surelabel.errors import DataError
 
 
@@ -91,6 +92,5 @@ class Table:
         """Raise if a row is bad; the error names the first one and counts the others."""
         bad = np.flatnonzero(is_bad)
         if len(bad):
-            more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
             text = complaint if isinstance(complaint, str) else complaint(int(bad[0]))
-            raise DataError(f"{self.row(bad[0])}: {text}{more}{hint}")
+            raise DataError(f"{self.row(bad[0])}: {text}{and_more(len(bad))}{hint}")
