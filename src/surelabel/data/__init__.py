@@ -1,4 +1,4 @@
-"""Load data: read a source, replace labels, and split the rows for training, validation and testing."""
+"""Load data: read a source, replace labels, and split rows for training, validation and testing."""
 
 import difflib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Random views of images, drawn for each sample, and the statistics that inputs are normalised with."""
+"""Random views of images, drawn for each sample, and the statistics that normalise inputs."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from torch import Tensor
 from surelabel.core.stages import seed_of
 from surelabel.data.strong_augment import NUM_DRAWS, augment_strongly
 
-# The increment and the two multipliers of splitmix64 (Steele, Lea and Flood, 2014), as signed 64-bit numbers.
+# The increment and the two multipliers of splitmix64 (Steele, Lea and Flood, 2014), as int64.
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64
 _FIRST = 0xBF58476D1CE4E5B9 - 2**64
 _SECOND = 0x94D049BB133111EB - 2**64
@@ -17,7 +17,7 @@ _SECOND = 0x94D049BB133111EB - 2**64
 _CHUNK = 2**22
 """Input values that are copied at once."""
 _PIXELS = 2**15
-"""Pixels that are counted at once: for more, PyTorch finds the extremes in threads, which is slower than counting."""
+"""Pixels that are counted at once: PyTorch splits more among threads, which is slower."""
 
 
 def draws(seed: int, epoch: int, index: Tensor, view: int, count: int) -> Tensor:
@@ -42,7 +42,8 @@ def _mix(z: Tensor) -> Tensor:
 
 def _shift_right(z: Tensor, bits: int) -> Tensor:
     """Shift right and fill with zeros; int64 would fill with the sign."""
-    return (z >> bits) & (2 ** (64 - bits) - 1)
+    mask: int = 2 ** (64 - bits) - 1
+    return (z >> bits) & mask
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Augment:
         return augment_strongly(x, drawn[:, 3:]) if is_strong else x
 
     def places(self, index: Tensor, epoch: int, view: int) -> Tensor:
-        """Return where windows begin (B, 2), as fractions of the free space from the top and the left.
+        """Return where windows begin (B, 2), as fractions of the free space above and to the left.
 
         Decoders use it to cut out windows themselves.
         """
@@ -114,7 +115,10 @@ def input_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _pixel_moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute mean and variance from a histogram per channel: exact, and ten times as fast as sums of floats."""
+    """Compute mean and variance from a histogram per channel.
+
+    This is exact, and ten times as fast as sums of floats.
+    """
     counts = torch.stack([_histogram(x[:, channel]) for channel in range(x.shape[1])]).double()
     fraction = counts / counts.sum(1, keepdim=True)
     value = torch.arange(256, device=x.device).double()
@@ -128,7 +132,8 @@ def _histogram(plane: Tensor) -> Tensor:
 
 
 def _feature_moments(x: Tensor) -> tuple[Tensor, Tensor]:
-    # Differences to the first row are exactly zero for a constant, and keep the sum of squares from cancelling.
+    # Differences to the first row are exactly zero for a constant, and avoid cancellation in the
+    # sum of squares.
     origin = x[0].double()
     first, second = torch.zeros_like(origin), torch.zeros_like(origin)
     for chunk in _chunks(x, _CHUNK):

@@ -98,7 +98,7 @@ def find(key: str, fits: Callable[[Entry], bool] = _accept_any) -> Entry | None:
         about = json.loads(_file(key, "json").read_text(encoding="utf-8"))
         array = np.load(_file(key, "npy"), mmap_mode="r", allow_pickle=False)
         is_complete = _file(key, "npy").stat().st_size == array.offset + array.nbytes
-    # A damaged file: OSError, EOFError, ValueError (also from JSON and Unicode), or an array that is not mapped.
+    # A damaged file: OSError, EOFError, ValueError (also from JSON), or no mapped array.
     except (OSError, EOFError, ValueError, AttributeError):
         return None
     found = Entry(array, about)
@@ -143,7 +143,10 @@ def _make_on_disk(key: str, make: Make) -> Entry:
 
 
 def _map_new_file(path: Path, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Map a file to fill, or allocate memory if the disk is full: writing to the map would kill the process."""
+    """Map a file to fill, or allocate memory if the disk is full.
+
+    Writing to a map without room on the disk would kill the process.
+    """
     try:
         out: np.ndarray = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
         with path.open("r+b") as file:
@@ -156,7 +159,10 @@ def _map_new_file(path: Path, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 def _commit(key: str, temporary: Path, array: np.ndarray, about: dict[str, Any]) -> Entry:
-    """Give the files their final names; an array that is only in memory, or a failing disk, is no error."""
+    """Give the files their final names.
+
+    An array that is only in memory, or a failing disk, is no error.
+    """
     if not isinstance(array, np.memmap):
         return Entry(array, about)
     try:
@@ -171,7 +177,7 @@ def _commit(key: str, temporary: Path, array: np.ndarray, about: dict[str, Any])
 
 
 def _remove_unfinished() -> None:
-    """Remove half-written files of killed processes; a process that still runs holds the lock of its key."""
+    """Remove half-written files of killed processes; a running one holds the lock of its key."""
     for leftover in folder().glob(f".*{files.TEMPORARY}"):
         key = leftover.name.split(".")[1]
         with contextlib.suppress(OSError, RunError), files.locked(_file(key, "lock"), busy=_give_up):

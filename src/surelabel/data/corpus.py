@@ -53,7 +53,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A data set: training rows, rows held out with their given labels, and any number of test sets."""
+    """A data set: training rows, validation rows with their given labels, and test sets."""
 
     train: Examples
     class_names: tuple[str, ...]
@@ -89,7 +89,7 @@ class Corpus:
             refuse_not_finite(rows.x, rows.ids, source, f" {name}")
 
     def fingerprint(self) -> str:
-        """Hash class names, ids, inputs and given labels of all parts: a run recognises its data by it."""
+        """Hash class names, ids, inputs and given labels, by which a run recognises its data."""
         digest = hashlib.sha256("\n".join(self.class_names).encode())
         for name, rows in self.parts.items():
             digest.update("\n".join((name, *map(str, rows.ids))).encode())
@@ -99,7 +99,7 @@ class Corpus:
 
 
 def refuse_not_finite(x: Inputs, ids: np.ndarray, source: str, part: str = "") -> None:
-    """Raise if features in memory are NaN or infinite; others are only noticed when they are trained on."""
+    """Raise if features in memory are NaN or infinite; others are noticed during training."""
     if isinstance(x, Tensor) and x.is_floating_point():
         bad = ~torch.isfinite(x).flatten(1).all(1)
         if bad.any():

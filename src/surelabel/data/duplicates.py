@@ -28,7 +28,7 @@ class DuplicateGroup:
 
 
 def hash_rows(x: Inputs) -> list[bytes]:
-    """Return a hash of each input; 128 bits, so that collisions are unlikely even among billions of rows."""
+    """Return a hash of each input; with 128 bits, even billions of rows hardly ever collide."""
     found: list[bytes] = []
     for start in range(0, len(x), _ROWS_AT_ONCE):
         rows = x[torch.arange(start, min(start + _ROWS_AT_ONCE, len(x)))].contiguous().numpy()

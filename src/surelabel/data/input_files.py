@@ -17,7 +17,7 @@ from surelabel.runs.run_dir import RunDir
 
 
 def named_paths(config: DataConfig) -> Iterator[Path]:
-    """Yield every file and folder that these settings name; the name of a bundled data set is not a path."""
+    """Yield every file and folder that these settings name; names of bundled data are no paths."""
     bundled = {name for source in SOURCES for name in source.BUNDLED}
     sources = [name for name in (config.source, config.test) if name not in bundled]
     named = [*sources, config.root, config.labels, config.trusted, *config.options.values()]
@@ -38,7 +38,7 @@ def input_files(config: DataConfig) -> Iterator[Path]:
 def refuse_overwriting_inputs(
     out: Path | None, runs: Iterable[RunDir] = (), more: Iterable[Path] = (), option: str = "--out"
 ) -> None:
-    """Raise if `out` would replace a file of these runs, of the data they were trained on, or one of `more`."""
+    """Raise if `out` would replace a file of these runs, one of their data, or one of `more`."""
     if out is not None:
         refuse_overwriting(out, chain(more, *map(_files_behind, runs)), option)
 

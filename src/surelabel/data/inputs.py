@@ -1,4 +1,4 @@
-"""Inputs that can be indexed: a tensor, an array mapped from a file, or images decoded on demand."""
+"""Inputs that can be indexed: a tensor, an array mapped from a file, or images to be decoded."""
 
 import hashlib
 import os
@@ -47,7 +47,7 @@ Inputs = Tensor | LazyInputs
 class MappedInputs(LazyInputs):
     """The array of an .npy file, of which the system reads only the rows that are asked for.
 
-    `stamp` is a hash of the content, if known: the file can then be written again without counting as changed.
+    `stamp` is a hash of the content, if known: writing the same file again is then not a change.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class MappedInputs(LazyInputs):
         return MappedInputs(self.path, self.array, self.positions_in_file(positions), self.stamp)
 
     def digest(self) -> str:
-        """Hash the file's name, size and time, because reading all of it would take minutes, and the positions."""
+        """Hash the positions and the file's name, size and time: reading it would take minutes."""
         status = None if self.stamp else self.path.stat()
         known = self.stamp if status is None else f"{self.path.name} {status.st_size} {status.st_mtime_ns}"
         digest = hashlib.sha256(str(known).encode())
@@ -111,7 +111,7 @@ class CentreCropped(LazyInputs):
 
 
 def centre_crop(x: Tensor, side: int | None) -> Tensor:
-    """Crop images (B, C, H, W) about their centre; with None, and for features, return `x` as it is."""
+    """Crop images (B, C, H, W) about their centre; None, or features, leave `x` as it is."""
     if side is None or x.dim() != 4:
         return x
     top, left = ((length - side + 1) // 2 for length in x.shape[2:])

@@ -1,7 +1,7 @@
 """CSV files with an id and a label, or another value, in each row.
 
-Corrected labels, confirmed labels, noisy labels and the scores of other tools are all read by this module.
-`csv_file` describes the format; ids are text, must not be blank and must be unique.
+Corrected labels, confirmed labels, noisy labels and the scores of other tools are all read here.
+`csv_file` describes the format. Ids are text; they must not be blank and must be unique.
 """
 
 from collections.abc import Iterable

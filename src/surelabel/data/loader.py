@@ -48,7 +48,7 @@ def own_part(rows: Tensor) -> Tensor:
 
 
 def draw_epoch(rows: Tensor, given: Tensor, count: int, balanced: bool, seed: int) -> Tensor:
-    """Draw at most `count` of the positions `rows`, sorted; `given` (N,) are the labels of all positions.
+    """Draw at most `count` of `rows` and sort them; `given` (N,) are the labels of all positions.
 
     If balanced, each of the K labels among `rows` contributes at most ceil(count / K) rows. A label
     with fewer contributes all of them and is not made up for, as in the protocol of Clothing1M.
@@ -82,7 +82,7 @@ class Order(NamedTuple):
 
 
 class Loader:
-    """Batches of one set of rows; order and augmentation depend on `seed` and the place in the run."""
+    """Batches of rows, whose order and augmentation depend on `seed` and the place in the run."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Loader:
         return self._augmented_batch(order, view, [self._x[shown]])
 
     def _request(self, order: Order, view: View) -> Request:
-        """Return what workers should decode: if the view is augmented, a random window for each copy."""
+        """Return what workers should decode: a random window for each copy of an augmented view."""
         crop, shown = self.examples.crop, order.rows.cpu().clamp(min=0).numpy()
         if crop is None or self.augment is None or not view.augment:
             return Request(shown, crop)
@@ -158,7 +158,7 @@ class Loader:
         return Request(shown, crop, torch.stack(places).numpy())
 
     def _augmented_batch(self, order: Order, view: View, images: Sequence[Tensor] | Tensor) -> Batch:
-        """Make a batch from inputs that are not augmented yet: one for all copies, or one for each."""
+        """Make a batch from inputs before augmentation: one for all copies, or one for each."""
         index = order.rows.to(self.device)
         raw = [x.to(self.device) for x in images]
         views = tuple(self._augment(raw[copy % len(raw)], index, view, order.seed, copy) for copy in range(view.copies))
@@ -170,7 +170,7 @@ class Loader:
         return self.augment(x, index, seed, copy, is_strong=view.augment == "strong")
 
     def collect(self, function: Callable[[Batch], Tensor], view: View, seed: int = 0) -> Tensor:
-        """Return `function` of every batch as rows (n, ...) in the view's order, equal on all ranks.
+        """Return `function` of all batches as rows (n, ...), in the view's order and on all ranks.
 
         `seed` is that of the augmentation.
         """

@@ -40,7 +40,7 @@ def relabel(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> tupl
 def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = None) -> Corpus:
     """Mark the rows of `data.trusted`, and give them the labels of that file.
 
-    If the file has no labels, a person confirmed those of `before`: the ones before noise was injected.
+    If the file has no labels, those of `before` are confirmed: the labels before noise injection.
     """
     if config.trusted is None:
         return corpus
@@ -77,8 +77,8 @@ def _replace_labels(
     unlabelled = np.flatnonzero(names == "")
     if len(unlabelled):
         raise DataError(
-            f"{file.path}: {len(unlabelled)} of {len(names)}{part} rows in {config.source} have no label, neither there "
-            f"nor here: {list_some(rows.ids[unlabelled])}"
+            f"{file.path}: {len(unlabelled)} of {len(names)}{part} rows in {config.source} have no label, neither "
+            f"there nor here: {list_some(rows.ids[unlabelled])}"
         )
     changed = int(((position >= 0) & (names != rows.names)).sum())
     named = f"names {(position >= 0).sum()} of {len(names)}{part} rows and changes {changed} labels"
@@ -89,7 +89,7 @@ def _replace_labels(
 
 
 def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], config: DataConfig) -> None:
-    """Raise if most ids of the file are in no part; warn if some are, whose rows were removed or skipped."""
+    """Raise if most ids of the file are in no part; warn of fewer: rows may have been removed."""
     known = [name for rows in parts for name in rows.ids.tolist()]
     unknown = np.flatnonzero(~np.isin(file.ids, known))
     if not len(unknown):
@@ -117,7 +117,7 @@ def _class_labels(file: LabelFile, class_names: tuple[str, ...] | None) -> np.nd
 
 
 def _pick(labels: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the labels at `position`; those at -1 are meaningless, and an empty file has no labels at all."""
+    """Return the labels at `position`; those at -1 are arbitrary, also if the file is empty."""
     return labels[position] if len(labels) else np.zeros(len(position), dtype=labels.dtype)
 
 

@@ -17,7 +17,7 @@ _MOST_NAMES_SHOWN = 20
 
 
 def make_corpus(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Corpus:
-    """Make the corpus that `config` asks for; without `tests`, `test_fraction` splits off a test set."""
+    """Make the corpus that `config` asks for; without `tests`, `test_fraction` splits one off."""
     class_names = parts.class_names or sort_classes(_all_names(parts.train))
     crop = config.crop or parts.image_defaults.crop
     train = _number_labels(parts.train, class_names, config.source, crop)

@@ -47,7 +47,10 @@ def _change_colour(x: Tensor, kind: Tensor, amount: Tensor) -> Tensor:
 
 
 def _mean(x: Tensor) -> Tensor:
-    """Return the mean (B, 1, 1, 1), from whole numbers: a sum of floats depends on how threads divide a batch."""
+    """Return the mean (B, 1, 1, 1).
+
+    Whole numbers are summed: a sum of floats depends on how threads divide a batch.
+    """
     return (x.flatten(1).sum(1) / x[0].numel()).floor()[:, None, None, None]
 
 

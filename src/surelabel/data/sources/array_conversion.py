@@ -62,7 +62,7 @@ def as_pixels(x: np.ndarray, where: str) -> np.ndarray:
 
 
 def as_tensor(x: np.ndarray) -> Tensor:
-    """Return a tensor that shares the array's memory, which may be read-only: inputs are never written to."""
+    """Return a tensor that shares memory with `x`, which may be read-only: inputs never change."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(x)
@@ -82,7 +82,7 @@ def _as_float32(x: np.ndarray) -> np.ndarray:
 
 
 def label_names(y: np.ndarray, class_names: tuple[str, ...] | None, where: str) -> np.ndarray:
-    """Return the class name (N,) of each row; whole numbers are positions in `class_names`, if given."""
+    """Return the class names (N,) of the rows; whole numbers are positions in `class_names`."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1 or y.dtype.kind not in "biuf" + _TEXT:
@@ -93,7 +93,8 @@ def label_names(y: np.ndarray, class_names: tuple[str, ...] | None, where: str) 
     if class_names is None:
         return numbers.astype(np.str_)
     _refuse(numbers >= len(class_names), y, where, f"class_names has {len(class_names)} entries, counted from 0")
-    return np.array(class_names)[numbers]
+    names: np.ndarray = np.array(class_names)[numbers]
+    return names
 
 
 def unique_names(values: np.ndarray, source: str) -> tuple[str, ...]:

@@ -108,7 +108,7 @@ def _map_array(path: Path) -> np.ndarray:
 
 @contextlib.contextmanager
 def _readable(source: str | Path, kind: str, objects: str = "it holds Python objects") -> Iterator[None]:
-    """Turn whatever NumPy raises into one line; an array of Python objects is refused, not unpickled."""
+    """Turn whatever NumPy raises into one line; Python objects are refused, not unpickled."""
     try:
         yield
     except FileNotFoundError:

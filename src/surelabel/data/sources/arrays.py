@@ -148,7 +148,7 @@ def _to_array(value: Any, name: str) -> np.ndarray:
         raise DataError(f"<arrays>: {name} is a {type(value).__name__}; expected an array, a tensor or a list; {hint}")
     try:
         array = np.asarray(value)
-        # pandas holds text as an array of objects. They are in memory already: nothing is unpickled.
+        # pandas holds text as an array of objects; they are in memory, so nothing is unpickled.
         array = np.array(array.tolist()) if array.dtype == object and array.ndim else array
     except ValueError:
         raise _differing_shapes(name) from None
@@ -180,7 +180,7 @@ def _first_object(array: np.ndarray) -> str:
 
 
 def _refuse_mixed_types(values: Any, name: str) -> None:
-    """Raise if a number is among text: NaN, which marks a missing label in pandas, would become a class."""
+    """Raise if a number is among text: NaN, a missing label in pandas, would become a class."""
     for row, value in enumerate(values):
         if not isinstance(value, str):
             raise DataError(

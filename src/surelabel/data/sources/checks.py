@@ -19,20 +19,20 @@ def is_utf8(name: str) -> bool:
 
 
 def refuse_not_utf8(path: Path) -> None:
-    """Raise if a path is not UTF-8, and show its odd bytes escaped: paths become ids and class names."""
+    """Raise if a path, which becomes an id or a class name, is not UTF-8."""
     if not is_utf8(str(path)):
         shown = os.fsencode(path).decode(errors="backslashreplace")
         raise DataError(f"{shown}: a name that is not UTF-8; names of files and folders must be, so rename it")
 
 
 def refuse_lost_classes(before: np.ndarray, after: np.ndarray, where: str) -> None:
-    """Raise if a class name (n,) of `before` is not in `after`: training would silently have fewer classes."""
+    """Raise if a class of `before` is missing in `after`: training would silently lose it."""
     lost = sorted(set(before.tolist()) - set(after.tolist()) - {""})
     if lost:
         count = int((before == lost[0]).sum())
         raise DataError(
-            f"{where}: the class {lost[0]!r}{and_more(len(lost))} has no row left, all {count} were left out as unreadable; "
-            "repair them or remove the class"
+            f"{where}: the class {lost[0]!r}{and_more(len(lost))} has no row left, all {count} were left out as "
+            "unreadable; repair them or remove the class"
         )
 
 

@@ -1,4 +1,4 @@
-"""Folders of images: ROOT/CLASS/image.png, or ROOT/train/CLASS/image.png and ROOT/test/CLASS/image.png.
+"""Folders of images: ROOT/CLASS/image.png, or ROOT/train/CLASS/image.png and the same for test.
 
 A folder `train` means the second form, unless it directly contains an image. Folders next to
 `train` and `test`, such as val, are then ignored; they can be named as `data.test`. Images may be
@@ -87,7 +87,7 @@ def _class_folders(folder: Path, is_needed: bool) -> list[Path]:
 
 
 def _images(folder: Path, root: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
-    """Yield the images at any depth; `above` are the real folders on the way, to detect a circle of links."""
+    """Yield the images at any depth; `above` are the parent folders, to detect circular links."""
     real = _resolve_inside(folder, root)
     if real in above:
         raise DataError(f"{folder}: a link to a folder that it lies in")

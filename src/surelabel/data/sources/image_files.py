@@ -22,7 +22,7 @@ def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | 
 
 
 def table_images(config: DataConfig) -> dict[str, Path] | None:
-    """Return the image file of each row of a table, by id; None if its inputs are not image files."""
+    """Return the image files of a table's rows, by id; None if its inputs are not image files."""
     part = table_file.read_table(config, needs_label=False)
     if part.roles.image is None:
         return None

@@ -11,7 +11,10 @@ from surelabel.data.inputs import Inputs, Shape, select_rows
 
 @dataclass(frozen=True)
 class ImageDefaults:
-    """The usual cropping, augmentation and normalisation of a data set; the configuration overrides them."""
+    """The usual cropping, augmentation and normalisation of a data set.
+
+    Settings in the configuration override them.
+    """
 
     crop: int | None = None
     """Side of the window that networks see; None is the whole image."""
@@ -82,7 +85,7 @@ class ObjectSource(Protocol):
         """Return whether `data` is of this kind."""
 
     def describe(self, data: Any, /) -> str:
-        """Return what stands for `data` in a configuration: a word in <>, so that it is not a path."""
+        """Return what stands for `data` in a configuration: words in <>, which are not a path."""
 
     def read(self, data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
         """Read the labelled rows of `data`."""

@@ -1,4 +1,4 @@
-"""Python objects as data: arrays, data sets and frames, or a mapping of train and test to any of these."""
+"""Python objects as data: arrays, data sets, frames, or a mapping of train and test to these."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ _PASS_AGAIN = "this run's data was a Python object, which only Python can pass a
 
 
 def describe_object(data: Any) -> str | None:
-    """Return what stands for an object in a configuration, such as <arrays>; None if it is not data."""
+    """Return what stands for an object in a configuration, such as <arrays>; None if not data."""
     if _is_divided(data):
         return describe_object(data["train"])
     source = _find_source(data)

@@ -41,7 +41,7 @@ Input = np.ndarray | Image.Image
 
 
 def accepts(data: Any) -> bool:
-    """Return whether `data` has rows by number, or can be iterated, which `read` refuses with a reason."""
+    """Return whether `data` has rows by number, or can be iterated, which `read` refuses later."""
     if isinstance(data, str | bytes | Mapping | list | tuple | set | np.ndarray | Tensor | type):
         return False
     return isinstance(data, Dataset | DataLoader) or hasattr(data, "__getitem__") or hasattr(data, "__iter__")
@@ -69,7 +69,8 @@ def _num_rows(data: Any, where: str) -> int:
         raise DataError(f"{where}: batches; give the data set itself, surelabel makes its own batches")
     if isinstance(data, IterableDataset) or not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
         raise DataError(
-            f"{where}: an iterable data set, whose rows have no numbers; give one with __len__ and __getitem__, or arrays"
+            f"{where}: an iterable data set, whose rows have no numbers; "
+            "give one with __len__ and __getitem__, or arrays"
         )
     if not len(data):
         raise DataError(f"{where}: no rows to train on")
@@ -212,7 +213,7 @@ class _ImageBuffer(_RowBuffer):
         self._blobs.append(_encode(x if x.getexif().get(_ORIENTATION, 1) == 1 else ImageOps.exif_transpose(x)))
 
     def inputs(self, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
-        """Decode all images once, without a cache: there is no file whose change it could notice."""
+        """Decode all images once, without a cache: there is no file to recognise them by."""
         names = [f"{self._where}, row {row}" for row in range(len(self._blobs))]
         in_memory = config.model_copy(update={"cache": False, "decode": "once"})
         return load_images(Blobs(self._blobs, names), in_memory, shape, self._where)
@@ -262,8 +263,8 @@ class _ArrayBuffer(_RowBuffer):
     def _allocate(self, x: np.ndarray) -> None:
         if x.ndim not in (1, 2, 3) or not x.size or x.dtype.kind not in "biuf":
             raise DataError(
-                f"{self._where}: row 0 is {x.dtype} of shape {x.shape}; expected an image (H, W), (H, W, C) or (C, H, W), "
-                "or features (D,)"
+                f"{self._where}: row 0 is {x.dtype} of shape {x.shape}; "
+                "expected an image (H, W), (H, W, C) or (C, H, W), or features (D,)"
             )
         self._chunk = np.empty((_ROWS_AT_ONCE, *x.shape), dtype=x.dtype)
         inner = x.shape if x.ndim == 1 else channels_first(self._chunk, self._where).shape[1:]

@@ -1,4 +1,4 @@
-"""Find out what each column of a table is for: the input, the label, the true label, the id or the split."""
+"""Find the columns of a table that hold inputs, labels, true labels, ids and splits."""
 
 import re
 from collections.abc import Iterable
@@ -130,7 +130,7 @@ def holds_bytes(kind: Any) -> bool:
 
 
 def _holds_image_paths(column: Any) -> bool:
-    """Judge by the first cell that is not blank: a column `file` next to numbers may name anything."""
+    """Judge by the first cell that is not blank: a column called file may name anything."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return False
     cells = (cell.as_py() for cell in column)
@@ -147,8 +147,8 @@ def _feature_columns(table: Table, config: DataConfig, taken: set[str | None]) -
     features = [name for name in rest if not _reveals_label(name, table, rest) and is_numeric(table, name)]
     if not features:
         raise table.error(
-            f"no images and no numeric columns in {', '.join(table.names)}; data.path_column names the paths of images, "
-            "data.feature_columns the numbers"
+            f"no images and no numeric columns in {', '.join(table.names)}; data.path_column names the paths of "
+            "images, data.feature_columns the numbers"
         )
     left_out = [name or "''" for name in rest if name not in features]
     note = f"not used as features: {', '.join(left_out)}; data.feature_columns names others"
@@ -156,7 +156,7 @@ def _feature_columns(table: Table, config: DataConfig, taken: set[str | None]) -
 
 
 def _reveals_label(name: str, table: Table, beside: list[str]) -> bool:
-    """Return whether a column may be a label by another name, or row numbers; y next to x is a coordinate."""
+    """Return whether a column may be row numbers or another label; y next to x is a coordinate."""
     if name == "y" and "x" in beside:
         return False
     return bool(name.lower() in _INDEX or name in table.class_names or _LABEL_LIKE.fullmatch(name))

@@ -80,7 +80,7 @@ def _read_header(file: _Content) -> list[str]:
 
 
 def _read_with_arrow(file: _Content, header: list[str]) -> pa.Table | None:
-    """Read the fast way; None if a row has too few or too many cells, or arrow's lax quoting could matter."""
+    """Read the fast way; None if rows differ in length, or if arrow's lax quoting could matter."""
     has_quotes = b'"' in file.content
     if has_quotes and not _has_regular_quotes(file):
         return None
@@ -118,7 +118,7 @@ def _has_regular_quotes(file: _Content) -> bool:
 
 
 def _has_line_breaks(table: pa.Table) -> bool:
-    """Return whether a cell has a line break: it may be intended, or be two rows and a stray quote."""
+    """Return whether a cell has a line break, which may be intended, or the end of a row."""
     return any(pc.any(pc.match_substring(column, "\n")).as_py() for column in table.columns)
 
 

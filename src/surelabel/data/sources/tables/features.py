@@ -13,7 +13,10 @@ _JUDGED_CELLS = 1000
 
 
 def is_numeric(table: Table, name: str) -> bool:
-    """Judge by the column's type; in a CSV file, at least half of the first filled cells must be numbers."""
+    """Return whether a column has a numeric type.
+
+    In a CSV file, at least half of the first cells that are not blank must be numbers.
+    """
     kind = table[name].type
     if table.is_typed:
         return _is_number(kind.value_type if _is_list(kind) else kind)
@@ -30,7 +33,7 @@ def read_features(table: Table, names: tuple[str, ...]) -> np.ndarray:
 
 
 def feature_names(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the D names of the features: their column, and in a column of lists their index too."""
+    """Return the D names of the features: their column, and their index in a column of lists."""
     found: list[str] = []
     for name in names:
         is_list = _is_list(table[name].type)

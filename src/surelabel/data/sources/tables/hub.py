@@ -1,4 +1,4 @@
-"""Objects of the `datasets` package, which is never imported: a Dataset, read through its arrow table.
+"""Data sets of the package `datasets`, which is never imported: their arrow table is read.
 
 Image columns are {bytes, path}, and ClassLabel columns have the names of their classes. A
 DatasetDict is a mapping with train and test, which `objects` takes apart.

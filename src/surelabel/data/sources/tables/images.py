@@ -28,7 +28,7 @@ class TableImages:
 
     @classmethod
     def of(cls, table: Table, column: str) -> "TableImages":
-        """Tell paths from bytes by the column's type; a struct without any bytes is read as its paths."""
+        """Tell paths from bytes by the column's type; a struct without any bytes means paths."""
         values = table[column]
         if not holds_bytes(values.type):
             return cls(table, column, table.cells(column))

@@ -25,7 +25,10 @@ SUFFIX = ".parquet"
 
 
 def read_parquet(paths: Sequence[Path], where: str, find_roles: Callable[[Table], Roles]) -> TablePart:
-    """Read the rows of all files, and only the columns that have a role; errors count rows from 0 per file."""
+    """Read all rows of the files, but only the columns that have a role.
+
+    Errors count the rows of each file from 0.
+    """
     head = _read_head(paths[0])
     table = Table(head, where, paths[0].parent, class_names=read_class_names(head.schema))
     with _readable(paths[0]):  # find_roles looks at cells, which may be damaged

@@ -38,7 +38,7 @@ _MOST_ENTRIES = 200
 
 
 def accepts(source: str) -> bool:
-    """Return whether this is a folder of parquet files, and not one of images that also has some."""
+    """Return whether this is a folder of parquet files, not one of images that also has some."""
     if not source or not Path(source).is_dir():
         return False
     files = list(_files(Path(source), _MOST_ENTRIES))
@@ -84,7 +84,10 @@ def _files_by_split(root: Path) -> dict[str, list[Path]]:
 
 
 def _files(root: Path, most: int | None = None, depth: int = _MAX_DEPTH) -> Iterator[Path]:
-    """Yield the parquet files of the topmost folders that have any; look at `most` entries of each folder."""
+    """Yield the parquet files of the topmost folders that have any.
+
+    At most `most` entries of each folder are looked at.
+    """
     entries = _entries(root, most)
     found = [Path(entry.path) for entry in entries if entry.name.lower().endswith(SUFFIX)]
     yield from found

@@ -46,7 +46,10 @@ class TablePart(NamedTuple):
 def make_parts(
     part: TablePart, config: DataConfig, shape: Shape | None = None, tests: Mapping[str, TablePart] | None = None
 ) -> Parts:
-    """Return the training rows, and `tests` or the table's test rows; with a `shape`, all rows are for testing."""
+    """Return the training rows, and `tests` or the test rows of the table.
+
+    With a `shape`, the table itself is a test set.
+    """
     for note in part.roles.notes:
         _log.warning("%s: %s", part.table.where, note)
     train, own_test = _split(part)
@@ -124,7 +127,10 @@ def _image_faults(part: TablePart) -> list[Fault]:
 
 
 def _usable(part: TablePart, faults: list[Fault], config: DataConfig) -> np.ndarray:
-    """Return which rows (N,) have no fault; the others are an error, or are listed if they may be skipped."""
+    """Return which rows (N,) have no fault.
+
+    The others are an error, or are listed if the configuration skips them.
+    """
     unusable = np.zeros(len(part.table), dtype=bool)
     for is_bad, _ in faults:
         unusable |= is_bad
@@ -146,7 +152,7 @@ def _list_skipped(table: Table, rows: np.ndarray, faults: list[Fault]) -> None:
 
 
 def _labels(part: TablePart, is_test: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the given and the true class names (N,); test rows are given the true ones, if known."""
+    """Return the given and the true class names (N,), which are the same for test rows if known."""
     table, roles = part
     class_names = _class_names(part)
     clean = None if roles.clean is None else _read_labels(table, roles.clean, class_names)
@@ -159,7 +165,7 @@ def _labels(part: TablePart, is_test: bool) -> tuple[np.ndarray, np.ndarray | No
 
 
 def _class_names(part: TablePart) -> tuple[str, ...] | None:
-    """Return the classes that whole numbers stand for; those of the true labels serve both columns."""
+    """Return the classes that whole numbers stand for; both columns share them."""
     for column in (part.roles.label, part.roles.clean):
         if column is not None and column in part.table.class_names:
             return part.table.class_names[column]
@@ -169,7 +175,7 @@ def _class_names(part: TablePart) -> tuple[str, ...] | None:
 def _read_labels(table: Table, column: str, class_names: tuple[str, ...] | None) -> np.ndarray:
     """Return a column of labels (N,) as class names; missing labels are blank.
 
-    Whole numbers are positions in the column's class names, or in those it shares with another column.
+    Whole numbers are positions in the class names of the column, or else in `class_names`.
     """
     kind = table[column].type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -189,7 +195,10 @@ def _read_labels(table: Table, column: str, class_names: tuple[str, ...] | None)
 
 
 def _whole_numbers(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column (N,) as int64, and which cells are missing; pandas then stores the others as floats."""
+    """Return a column (N,) as int64, and which cells are missing.
+
+    If some are missing, pandas stores the others as floats.
+    """
     values: Any = table[column]
     is_missing = values.is_null(nan_is_null=True).to_numpy().copy()
     exact = values.fill_null(0).to_numpy()

@@ -1,8 +1,8 @@
 """Table files: .csv, .tsv and .parquet files with a row for each sample.
 
 The input is a column of image paths, relative to the table, a column of images as bytes, or numeric
-columns; another column holds the label. `columns` finds them, `rows` names the rows and splits them.
-Only this file is read: a test file in the same folder is mentioned, and can be named as `data.test`.
+columns; another column holds the label. `columns` finds them, `rows` names and splits the rows.
+Only this file is read; a test file in the same folder is mentioned, and can become `data.test`.
 """
 
 import logging
@@ -31,7 +31,7 @@ def accepts(source: str) -> bool:
 
 
 def read(config: DataConfig, shape: Shape | None = None) -> Parts:
-    """Read the rows of split train, or all rows of a table without that column, and those of split test."""
+    """Read the rows of the splits train and test, or all rows if there is no column `split`."""
     parts = make_parts(read_table(config, needs_label=True, is_test=shape is not None), config, shape)
     if shape is None and not parts.tests and config.test is None:
         _mention_test_file(Path(config.source))
