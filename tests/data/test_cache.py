@@ -1,4 +1,4 @@
-"""Arrays on disk: made once, whole or not at all, by one process at a time."""
+"""Cached arrays: made once, complete or not at all, by one process at a time."""
 
 import errno
 import fcntl
@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
 
 
 class Fill:
-    """Writes 0, 1, 2, ... and counts how often it was asked to."""
+    """Writes 0, 1, 2, ... and counts its calls."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -74,16 +74,16 @@ class TestArray:
         assert other.tolist() == [7, 7]
         assert get(Fill()).shape == (4, 3)
 
-    def test_another_shape_or_type_is_made_anew(self):
+    def test_another_shape_or_type_is_made_again(self):
         get(Fill())
         assert get(Fill(), shape=(2, 2)).shape == (2, 2)
         assert get(Fill(), shape=(2, 2), dtype=np.uint8).dtype == np.uint8
 
     @pytest.mark.parametrize("suffix", ["npy", "json"])
     @pytest.mark.parametrize(
-        "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b"x" * len(b), lambda b: b + b"more"]
+        "damage", [lambda b: b[:-1], lambda _: b"", lambda b: b"x" * len(b), lambda b: b + b"more"]
     )
-    def test_a_damaged_file_is_made_anew(self, folder, suffix, damage):
+    def test_a_damaged_file_is_made_again(self, folder, suffix, damage):
         get(Fill())
         path = folder / f"{KEY}.{suffix}"
         path.write_bytes(damage(path.read_bytes()))
@@ -91,7 +91,7 @@ class TestArray:
         np.testing.assert_array_equal(get(fill), EXPECTED)
         assert fill.calls == 1
 
-    def test_a_fill_that_fails_leaves_nothing_and_its_error_passes(self, folder):
+    def test_a_failing_fill_leaves_no_file_and_raises_its_error(self, folder):
         def fill(out):
             raise OSError("the data cannot be read")
 
@@ -100,15 +100,15 @@ class TestArray:
         assert [path.suffix for path in folder.iterdir()] == [".lock"]
         np.testing.assert_array_equal(get(Fill()), EXPECTED)
 
-    def test_nothing_to_keep(self):
-        assert get(lambda out: None, shape=(0, 3)).shape == (0, 3)
+    def test_an_empty_array(self):
+        assert get(lambda _: None, shape=(0, 3)).shape == (0, 3)
 
 
 class TestEntry:
-    def test_what_its_maker_wants_to_know_again(self):
+    def test_metadata_are_cached_too(self):
         def make(allocate):
             allocate((1,), np.uint8)[:] = 1
-            allocate((2,), np.uint8)[:] = 5  # a second thought replaces the first
+            allocate((2,), np.uint8)[:] = 5  # the last array is the one that counts
             return {"names": ["a"], "number": 3}
 
         for made in (cache.load_or_make(KEY, make), cache.load_or_make(KEY, make)):
@@ -117,7 +117,7 @@ class TestEntry:
 
 
 class TestWithoutACache:
-    def test_a_folder_that_cannot_be_made_is_told_once_and_done_without(self, folder, caplog):
+    def test_without_a_folder_arrays_are_in_memory_and_the_reason_is_logged_once(self, folder, caplog):
         folder.write_text("a file")
         with caplog.at_level(logging.WARNING, "surelabel"):
             for _ in range(2):
@@ -137,7 +137,7 @@ class TestWithoutACache:
         assert not list(folder.glob("*.npy*"))
         assert "No space left on device" in caplog.text
 
-    def test_a_disk_that_fails_at_the_end_does_not_lose_the_work(self, folder, monkeypatch):
+    def test_a_disk_that_fails_at_the_end_does_not_lose_the_array(self, monkeypatch):
         def full(*arguments):
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -170,7 +170,7 @@ class TestProcesses:
         assert [worker.wait(60) for worker in workers] == [0, 0]
         assert (tmp_path / "log").read_text() == "filled "
 
-    def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_are_not(self, folder):
+    def test_files_of_killed_processes_are_removed_and_those_of_running_ones_are_not(self, folder):
         folder.mkdir()
         for name in ("dead", "alive"):
             (folder / f".{name}.npy.1234.tmp").write_text("half")

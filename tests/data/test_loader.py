@@ -1,4 +1,4 @@
-"""Batches: every row once, on one rank, in an order that seed and place decide."""
+"""Batches: every row once, on one rank, in an order that depends on the seed and the place."""
 
 import tracemalloc
 from itertools import islice
@@ -97,7 +97,7 @@ class TestPasses:
         assert order(place="train/1/1") != first
         assert first != list(range(20))
 
-    def test_the_first_view_sets_the_length_and_the_others_cycle(self):
+    def test_the_first_view_decides_the_length_and_the_others_cycle(self):
         views = {"labelled": View(torch.arange(20)), "unlabelled": View(torch.arange(20, 26))}
         steps = walk(Loader(examples(26), 2), views)
         assert len(steps) == 10
@@ -115,7 +115,7 @@ class TestPasses:
         assert len(set(flat(indices(steps, "second")))) == 4
 
     @pytest.mark.parametrize("start", range(11))
-    def test_starting_later_is_what_a_full_walk_gives_from_there(self, start):
+    def test_starting_later_continues_a_full_pass(self, start):
         x = torch.randint(0, 256, (26, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
         rows = Examples(x, torch.zeros(26, dtype=torch.long), np.arange(26).astype(str))
         loader = Loader(rows, 2, seed=3, augment=Augment(2, True, 3))
@@ -127,7 +127,7 @@ class TestPasses:
                 assert torch.equal(step[name].index, expected[name].index)
                 assert all(map(torch.equal, step[name].views, expected[name].views))
 
-    def test_passes_are_made_as_they_are_asked_for(self):
+    def test_batches_are_made_on_demand(self):
         assert len(list(islice(Loader(examples(100), 2).passes({"batch": View()}, "p"), 3))) == 3
 
 
@@ -153,7 +153,7 @@ class TestAugmentation:
         assert torch.equal(seen("train/1/0"), seen("train/1/0"))
         assert not torch.equal(seen("train/1/0"), seen("train/2/0"))
 
-    def test_a_view_may_do_without(self, loader):
+    def test_a_view_may_be_without_augmentation(self, loader):
         (step,) = walk(loader, {"batch": View(augment=False)})
         assert torch.equal(step["batch"].x, self.X[step["batch"].index])
 
@@ -175,7 +175,7 @@ class TestCrop:
         rows = Examples(self.X, torch.zeros(20, dtype=torch.long), np.arange(20).astype(str), crop=4)
         return Loader(rows, 20, augment=augment)
 
-    def test_windows_are_drawn_where_a_view_is_augmented(self):
+    def test_windows_are_random_if_a_view_is_augmented(self):
         (step,) = walk(self.loader(Augment(0, False, 0, crop=4)), {"batch": View(copies=2)})
         for x in step["batch"].views:
             assert x.shape == (20, 1, 4, 4)
@@ -183,13 +183,13 @@ class TestCrop:
             assert len(set(x[:, 0, 0, 0].tolist())) > 4
 
     @pytest.mark.parametrize("augment", [None, Augment(0, False, 0, crop=4)])
-    def test_and_are_in_the_middle_elsewhere(self, augment):
+    def test_windows_are_central_otherwise(self, augment):
         collected = self.loader(augment).collect(lambda batch: batch.x, View(augment=False))
         assert torch.equal(collected, self.X[:, :, 1:5, 1:5])
 
 
 class TestMapped:
-    """64 MB in a file."""
+    """An array of 64 MB in a file."""
 
     ROWS, WIDTH = 4096, 4096
 
@@ -213,7 +213,7 @@ class TestMapped:
         # NumPy's copies are traced: two batches of 512 rows at most, of 64 MB.
         assert peak < 20 * 2**20
 
-    def test_they_are_measured_by_some_rows(self, mapped, monkeypatch):
+    def test_statistics_are_measured_on_some_rows(self, mapped, monkeypatch):
         monkeypatch.setattr(build, "MEASURED_BYTES", 100 * self.WIDTH * 4)
         asked = []
         monkeypatch.setattr(
@@ -223,7 +223,7 @@ class TestMapped:
         assert [len(index) for index in asked] == [100]
 
 
-def test_large_inputs_are_looked_at_in_smaller_batches():
+def test_large_inputs_are_collected_in_smaller_batches():
     sizes = []
     for side in (8, 256):
         x = torch.zeros(1, 3, side, side, dtype=torch.uint8).expand(600, -1, -1, -1)
@@ -252,7 +252,7 @@ class TestCollect:
 
 @pytest.fixture
 def ranks(monkeypatch):
-    """`function()` as it is on each of `world` processes."""
+    """Call `function()` as on each of `world` processes."""
 
     def each(world, function):
         monkeypatch.setattr(loaders, "world_size", lambda: world)
@@ -272,16 +272,16 @@ class TestRanks:
         parts = ranks(world, lambda: own_part(torch.arange(num_rows)).tolist())
         assert len({len(part) for part in parts}) == 1
         assert len(parts[0]) >= 2
-        # In rank order, with the padding last: what `collect` cuts off.
+        # In rank order, with the padding last, which `collect` cuts off.
         assert flat(parts)[:num_rows] == list(range(num_rows))
         assert set(flat(parts)[num_rows:]) <= {-1}
 
-    def test_one_process_has_it_all(self):
+    def test_a_single_process_has_all_rows(self):
         assert own_part(torch.arange(5)).tolist() == [0, 1, 2, 3, 4]
         assert own_part(torch.arange(1)).tolist() == [0]
 
     @pytest.mark.parametrize("world", [2, 3])
-    def test_ranks_walk_the_global_batches_of_one_process(self, ranks, world):
+    def test_ranks_share_the_global_batches_of_one_process(self, ranks, world):
         loader = Loader(examples(23), 5)
         alone = indices(walk(loader))
         together = ranks(world, lambda: walk(loader))

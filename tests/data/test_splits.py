@@ -1,3 +1,5 @@
+"""Test and validation rows, the order of classes, and data that cannot be trained on."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,7 +38,7 @@ def test_a_split_is_stratified_and_depends_on_its_seed_alone():
     assert np.array_equal(kept, np.sort(kept))
 
 
-def test_many_small_classes_still_give_their_share():
+def test_many_small_classes_still_contribute_their_fraction():
     label = np.repeat(np.arange(50), 2)
     assert len(split_stratified(label, 0.2, 0)[1]) == 20
 
@@ -74,7 +76,7 @@ class TestCorpus:
             assert np.array_equal(part.label.numpy(), part.ids.astype(int) % 2)
             assert part.clean is None
 
-    def test_by_default_all_rows_are_trained_on(self, archive):
+    def test_by_default_all_rows_are_for_training(self, archive):
         corpus = load_corpus(DataConfig(source=archive()))
         assert len(corpus.train) == 40
         assert corpus.validation is None
@@ -88,7 +90,7 @@ class TestCorpus:
         ]
         assert ids[0] == ids[1] != ids[2]
 
-    def test_test_data_can_stand_elsewhere(self, archive):
+    def test_test_data_can_be_another_file(self, archive):
         corpus = load_corpus(DataConfig(source=archive(), test=archive("b.npz", "bbb"), test_fraction=0.5))
         assert corpus.tests["test"].label.tolist() == [1, 1, 1]
         assert len(corpus.train) == 40

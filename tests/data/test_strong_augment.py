@@ -1,4 +1,4 @@
-"""Strong views: large changes that a row keeps in any batch."""
+"""Strong views: large changes that do not depend on the batch."""
 
 import pytest
 import torch
@@ -9,13 +9,13 @@ from surelabel.data.strong_augment import NUM_DRAWS, augment_strongly
 X = torch.randint(0, 256, (64, 3, 12, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 U = draws(0, 1, torch.arange(64), 0, NUM_DRAWS)
 
-TONES = {"brightness": 0.1, "contrast": 0.3, "saturation": 0.5, "posterise": 0.7, "solarise": 0.9}
+COLOURS = {"brightness": 0.1, "contrast": 0.3, "saturation": 0.5, "posterise": 0.7, "solarise": 0.9}
 MOVES = {"rotation": 0.1, "shear_x": 0.3, "shear_y": 0.5, "shift_x": 0.7, "shift_y": 0.9}
 
 
-def view(x, tone="brightness", how_much=0.5, move="rotation", how_far=0.5, size=0.0):
-    """By default nothing changes: a factor of one, no angle, nothing cut out."""
-    row = torch.tensor([TONES[tone], how_much, MOVES[move], how_far, 0.5, 0.5, size])
+def view(x, colour="brightness", how_much=0.5, move="rotation", how_far=0.5, size=0.0):
+    """Augment strongly; the defaults change nothing: a factor of one, no angle, no square."""
+    row = torch.tensor([COLOURS[colour], how_much, MOVES[move], how_far, 0.5, 0.5, size])
     return augment_strongly(x, row.expand(len(x), -1))
 
 
@@ -44,10 +44,10 @@ def test_memory_order_does_not_matter():
 def test_in_the_middle_of_every_range_nothing_changes():
     for tone in ("brightness", "contrast", "saturation"):
         for move in MOVES:
-            assert torch.equal(view(X, tone=tone, move=move), X)
+            assert torch.equal(view(X, colour=tone, move=move), X)
 
 
-class TestTones:
+class TestColours:
     def test_brightness(self):
         dark = view(X, "brightness", how_much=0.0)
         assert (dark.int() - (X * 0.1).int()).abs().max() <= 1

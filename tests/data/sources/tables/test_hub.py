@@ -1,4 +1,4 @@
-"""Objects of the `datasets` package, by what they have; and the package itself where it is there."""
+"""Data sets of the package `datasets`: a stand-in, and the package itself if it is installed."""
 
 import io
 from types import SimpleNamespace
@@ -67,7 +67,7 @@ def test_images_and_class_names():
     assert corpus.train.x[:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
-def test_a_selection_is_honoured():
+def test_a_selection_is_applied():
     assert load(HubDataset(table([1, 0, 1]), rows=[2, 1])).train.x[:, 0, 0, 0].tolist() == [2, 1]
 
 
