@@ -42,9 +42,9 @@ def test_memory_order_does_not_matter():
 
 
 def test_in_the_middle_of_every_range_nothing_changes():
-    for tone in ("brightness", "contrast", "saturation"):
+    for colour in ("brightness", "contrast", "saturation"):
         for move in MOVES:
-            assert torch.equal(view(X, colour=tone, move=move), X)
+            assert torch.equal(view(X, colour=colour, move=move), X)
 
 
 class TestColours:

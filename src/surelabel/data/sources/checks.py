@@ -25,6 +25,14 @@ def refuse_not_utf8(path: Path) -> None:
         raise DataError(f"{shown}: a name that is not UTF-8; names of files and folders must be, so rename it")
 
 
+def resolve_inside(path: Path, root: Path, stores: Iterable[Path] = ()) -> Path:
+    """Return the real path; raise if a link leads it out of the root and of the other `stores`."""
+    real = path.resolve()
+    if not any(real.is_relative_to(folder) for folder in (root.resolve(), *stores)):
+        raise DataError(f"{path}: a link that leads out of {root}; copy the files, or give the folder they are in")
+    return real
+
+
 def refuse_lost_classes(before: np.ndarray, after: np.ndarray, where: str) -> None:
     """Raise if a class of `before` is missing in `after`: training would silently lose it."""
     lost = sorted(set(before.tolist()) - set(after.tolist()) - {""})

@@ -15,7 +15,7 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import Files, is_image, load_images
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.sources.checks import and_more, is_utf8, refuse_lost_classes, refuse_not_utf8
+from surelabel.data.sources.checks import and_more, is_utf8, refuse_lost_classes, refuse_not_utf8, resolve_inside
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
@@ -88,7 +88,7 @@ def _class_folders(folder: Path, is_needed: bool) -> list[Path]:
 
 def _images(folder: Path, root: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
     """Yield the images at any depth; `above` are the parent folders, to detect circular links."""
-    real = _resolve_inside(folder, root)
+    real = resolve_inside(folder, root)
     if real in above:
         raise DataError(f"{folder}: a link to a folder that it lies in")
     for entry in _entries(folder):
@@ -101,16 +101,8 @@ def _images(folder: Path, root: Path, above: tuple[Path, ...] = ()) -> Iterator[
 def _check_link(path: Path, root: Path) -> Path:
     """Return the path; raise if it is a link that leads out of the root."""
     if path.is_symlink():
-        _resolve_inside(path, root)
+        resolve_inside(path, root)
     return path
-
-
-def _resolve_inside(path: Path, root: Path) -> Path:
-    """Return the real path, which must be inside the root."""
-    real = path.resolve()
-    if not real.is_relative_to(root.resolve()):
-        raise DataError(f"{path}: a link that leads out of {root}; copy the files, or give the folder they are in")
-    return real
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -19,7 +19,7 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import is_image
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.sources.checks import and_more
+from surelabel.data.sources.checks import and_more, resolve_inside
 from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import find_roles
 from surelabel.data.sources.tables.parquet_file import SUFFIX, read_parquet
@@ -72,8 +72,10 @@ def _read(files: list[Path], config: DataConfig, needs_label: bool = True, is_te
 
 def _files_by_split(root: Path) -> dict[str, list[Path]]:
     files: defaultdict[str, list[Path]] = defaultdict(list)
+    stores = _download_stores(root)
     for path in sorted(_files(root)):
-        files[_split(path, root) or ""].append(_refuse_outside(path, root))
+        resolve_inside(path, root, stores)
+        files[_split(path, root) or ""].append(path)
     unnamed = files.pop("", [])
     if not files:
         files["train"] = unnamed
@@ -119,13 +121,10 @@ def _split(path: Path, root: Path) -> str | None:
     return None
 
 
-def _refuse_outside(path: Path, root: Path) -> Path:
-    """Return the path; raise if it is a link that leads out of the root."""
+def _download_stores(root: Path) -> list[Path]:
+    """Return the folder that the files of a hub's download link to."""
     base = root.resolve()
-    stores = [folder.parent / "blobs" for folder in (base, *base.parents) if folder.name == "snapshots"]
-    if not any(path.resolve().is_relative_to(place) for place in (base, *stores)):
-        raise DataError(f"{path}: a link that leads out of {root}; copy the file, or give the folder it is in")
-    return path
+    return [folder.parent / "blobs" for folder in (base, *base.parents) if folder.name == "snapshots"]
 
 
 def _refuse_several_sets(root: Path, paths: list[Path]) -> None:
