@@ -33,6 +33,12 @@ def resolve_inside(path: Path, root: Path, stores: Iterable[Path] = ()) -> Path:
     return real
 
 
+def download_stores(root: Path) -> list[Path]:
+    """Return the folders that links may lead to if the root is a download of the Hugging Face hub."""
+    base = root.resolve()
+    return [folder.parent / "blobs" for folder in (base, *base.parents) if folder.name == "snapshots"]
+
+
 def refuse_lost_classes(before: np.ndarray, after: np.ndarray, where: str) -> None:
     """Raise if a class of `before` is missing in `after`: training would silently lose it."""
     lost = sorted(set(before.tolist()) - set(after.tolist()) - {""})

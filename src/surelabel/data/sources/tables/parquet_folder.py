@@ -19,7 +19,7 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import is_image
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.sources.checks import and_more, resolve_inside
+from surelabel.data.sources.checks import and_more, download_stores, resolve_inside
 from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import find_roles
 from surelabel.data.sources.tables.parquet_file import SUFFIX, read_parquet
@@ -72,7 +72,7 @@ def _read(files: list[Path], config: DataConfig, needs_label: bool = True, is_te
 
 def _files_by_split(root: Path) -> dict[str, list[Path]]:
     files: defaultdict[str, list[Path]] = defaultdict(list)
-    stores = _download_stores(root)
+    stores = download_stores(root)
     for path in sorted(_files(root)):
         resolve_inside(path, root, stores)
         files[_split(path, root) or ""].append(path)
@@ -119,12 +119,6 @@ def _split(path: Path, root: Path) -> str | None:
             split = found[1].lower()
             return split if split in ("train", "test") else "validation"
     return None
-
-
-def _download_stores(root: Path) -> list[Path]:
-    """Return the folder that the files of a hub's download link to."""
-    base = root.resolve()
-    return [folder.parent / "blobs" for folder in (base, *base.parents) if folder.name == "snapshots"]
 
 
 def _refuse_several_sets(root: Path, paths: list[Path]) -> None:
