@@ -42,6 +42,11 @@ def test_the_first_of_several_column_names_is_taken(write):
     assert (file.ids.tolist(), file.values.tolist(), file.value_column) == (["a"], ["2"], "score")
 
 
+def test_the_exact_name_is_preferred(write):
+    file = read_label_file(write("ID,id,Label,label\n0,a,1,b\n"))
+    assert (file.ids.tolist(), file.values.tolist()) == (["a"], ["b"])
+
+
 def test_values_can_be_missing(write):
     file = read_label_file(write("id\na\n"), needs_values=False)
     assert file.values is None

@@ -4,7 +4,7 @@ Corrected labels, confirmed labels, noisy labels and the scores of other tools a
 `csv_file` describes the format. Ids are text; they must not be blank and must be unique.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,14 +38,14 @@ class LabelFile:
 
 def read_label_file(
     path: str | Path,
-    id_columns: Iterable[str] = ("id",),
-    value_columns: Iterable[str] = ("label",),
+    id_columns: Sequence[str] = ("id",),
+    value_columns: Sequence[str] = ("label",),
     *,
     needs_values: bool = True,
     strip: bool = True,
     allow_short_rows: bool = True,
 ) -> LabelFile:
-    """Read the first of `id_columns` and of `value_columns` that the file has, ignoring case.
+    """Read the first of `id_columns` and of `value_columns` that the file has, in any case.
 
     Without `strip`, spaces around ids and values belong to them. Short rows end in blank cells.
     """
@@ -59,8 +59,8 @@ def read_label_file(
     return LabelFile(table, ids, values, value_column)
 
 
-def _find_column(table: Table, names: Iterable[str], is_required: bool = True) -> str | None:
-    by_lower = {name.lower(): name for name in reversed(table.names)}
+def _find_column(table: Table, names: Sequence[str], is_required: bool = True) -> str | None:
+    by_lower = {name.lower(): name for name in reversed(table.names)} | {name: name for name in table.names}
     found = next((by_lower[name] for name in names if name in by_lower), None)
     if found is None and is_required:
         allowed = ", ".join(repr(name) for name in names if name)
