@@ -34,7 +34,7 @@ def resolve_inside(path: Path, root: Path, stores: Iterable[Path] = ()) -> Path:
 
 
 def download_stores(root: Path) -> list[Path]:
-    """Return the folders that links may lead to if the root is a download of the Hugging Face hub."""
+    """Return where links may lead if the root is a download of the Hugging Face hub."""
     base = root.resolve()
     return [folder.parent / "blobs" for folder in (base, *base.parents) if folder.name == "snapshots"]
 
