@@ -49,7 +49,7 @@ def make_config(data: Any, settings: Mapping[str, Any] | None = None) -> RunConf
 
 
 def _describe(data: Any) -> str:
-    found = objects.described(data)
+    found = objects.describe_object(data)
     if found is None:
         form = (
             f"a mapping of {', '.join(map(str, data)) or 'nothing'}"
@@ -58,7 +58,7 @@ def _describe(data: Any) -> str:
         )
         raise ConfigError(
             f"data: got {form}; a configuration is a mapping with data, as {{'data': {{'source': ...}}}}, "
-            f"and data are a name, a path, or {objects.kinds()}"
+            f"and data are a name, a path, or {objects.list_kinds()}"
         )
     return found
 

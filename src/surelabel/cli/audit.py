@@ -41,9 +41,9 @@ def audit(
 
     opened = RunDir.open(run)
     if out is not None:  # only then: the readers of data load PyTorch
-        from surelabel.data.input_files import refuse_losing
+        from surelabel.data.input_files import refuse_overwriting_inputs
 
-        refuse_losing(out, [opened])
+        refuse_overwriting_inputs(out, [opened])
     table, file = audit(opened, min_probability=min_probability), output_file(out, run / "audit.csv")
     table.to_csv(file)
     plans = table.budgets() if budget is None else [table.expected(budget)]

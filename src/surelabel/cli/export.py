@@ -134,11 +134,11 @@ def _retrain_command(run: "RunDir", export: Path) -> list[str]:
 
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:
     from surelabel import api
-    from surelabel.data.input_files import refuse_losing
+    from surelabel.data.input_files import refuse_overwriting_inputs
     from surelabel.exporting.onnx import write_onnx
     from surelabel.runs.run_dir import RunDir
 
-    refuse_losing(file, [RunDir.open(run)], option="--onnx")
+    refuse_overwriting_inputs(file, [RunDir.open(run)], option="--onnx")
     difference = write_onnx(api.load(run, trust=trust), file)
     _say_either(
         json,

@@ -33,14 +33,14 @@ def figures(
 ) -> None:
     """Draw the paper's figures from run directories, as png, svg and text."""
     from surelabel import api
-    from surelabel.data.input_files import refuse_losing
+    from surelabel.data.input_files import refuse_overwriting_inputs
     from surelabel.paper.figures import FIGURES, find_figure
     from surelabel.paper.figures.panel_runs import find_runs
 
     chosen = list(FIGURES) if name == ALL else [find_figure(name)]
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
     there = find_runs(places, api.reopen_data)
-    refuse_losing(out, [one.run for one in there])
+    refuse_overwriting_inputs(out, [one.run for one in there])
     out = out or places[0] / "figures"
     files = {figure.number: _draw(figure, there, out, name == ALL) for figure in chosen}
     files = {number: written for number, written in files.items() if written}

@@ -27,7 +27,7 @@ def report(
     json: Json = False,
 ) -> None:
     """Write one HTML file with what training found, including pictures of the suspects."""
-    from surelabel.data.input_files import refuse_losing
+    from surelabel.data.input_files import refuse_overwriting_inputs
     from surelabel.reporting.report import write_report
     from surelabel.reporting.scores import read_scores
     from surelabel.reporting.text import distinct_names
@@ -36,8 +36,8 @@ def report(
 
     opened = [RunDir.open(run) for run in runs]
     file, files = not_a_folder(out or runs[0] / "report.html", "FILE.html"), scores or []
-    refuse_losing(out, opened, files)
-    refuse_losing(figures, opened, files, "--figures")
+    refuse_overwriting_inputs(out, opened, files)
+    refuse_overwriting_inputs(figures, opened, files, "--figures")
     names = distinct_names([path.stem for path in files], files)
     others = {name: read_scores(path) for name, path in zip(names, files, strict=True)}
     audits = [audit(run) for run in opened]

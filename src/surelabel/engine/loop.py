@@ -16,8 +16,7 @@ from surelabel.core.method import Method, Step
 from surelabel.core.stages import Clock, Pass, Stage, View, seed_of
 from surelabel.core.state import EMA
 from surelabel.data.corpus import Corpus
-from surelabel.data.epochs import drawn
-from surelabel.data.loader import Loader
+from surelabel.data.loader import Loader, draw_epoch
 from surelabel.engine import checkpoint, distributed, finite
 from surelabel.engine.checkpoint import Position, Snapshot
 from surelabel.engine.evaluate import in_eval_mode
@@ -187,7 +186,7 @@ class Engine:
         for name, view in walk.views.items():
             count = epoch.batches * (view.batch_size or self.config.train.batch_size)
             seed = seed_of(self.config.train.seed, "epoch", now.stage, now.epoch, number, name)
-            rows = drawn(self.loader.rows(view), self.method.given.cpu(), count, epoch.balanced, seed)
+            rows = draw_epoch(self.loader.rows(view), self.method.given.cpu(), count, epoch.balanced, seed)
             views[name] = replace(view, indices=rows)
         return Pass(walk.step, views)
 

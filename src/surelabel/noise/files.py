@@ -125,38 +125,13 @@ def _read_npy(path: Path) -> np.ndarray:
 
 
 def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and labels; row numbers in errors are those of a spreadsheet, with the header as row 1."""
-    try:
-        # utf-8-sig, because spreadsheets put a byte order mark before the first column's name.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = [(number, cells) for number, cells in enumerate(csv.reader(file, strict=True), 1) if any(cells)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: not readable as a .csv: {' '.join(str(error).split())}") from None
-    header = [cell.strip() for cell in lines[0][1]] if lines else []
-    if not {"id", "label"} <= set(header):
-        raise DataError(f"{path}: needs the columns id and label; there are {', '.join(header) or 'none'}")
-    places = header.index("id"), header.index("label")
-    rows = [_pair_of_cells(cells, places, f"{path}, row {number}") for number, cells in lines[1:]]
-    _refuse_twice([one for one, _ in rows], [number for number, _ in lines[1:]], path)
-    ids, labels = zip(*rows, strict=True) if rows else ((), ())
-    return np.array(ids, dtype=np.str_), np.array(labels, dtype=np.str_)
+    """Read ids and labels as they were written, with the spaces around them."""
+    # Imported here: reading tables takes pyarrow, which is slow to import.
+    from surelabel.data.label_file import read_label_file
 
-
-def _pair_of_cells(cells: list[str], places: tuple[int, int], where: str) -> tuple[str, str]:
-    found = [cells[place] if place < len(cells) else "" for place in places]
-    for name, cell in zip(("id", "label"), found, strict=True):
-        if not cell.strip():
-            raise DataError(f"{where}: {name} is blank")
-    return found[0], found[1]
-
-
-def _refuse_twice(ids: list[str], numbers: list[int], path: Path) -> None:
-    first: dict[str, int] = {}
-    for one, number in zip(ids, numbers, strict=True):
-        if first.setdefault(one, number) != number:
-            raise DataError(
-                f"{path}, row {number}: the id {one!r} stands in row {first[one]} already; expected each id once"
-            )
+    file = read_label_file(path, strip=False)
+    assert file.values is not None
+    return file.ids, file.values
 
 
 def _to_numbers(values: np.ndarray, class_names: Sequence[str], path: Path) -> np.ndarray:

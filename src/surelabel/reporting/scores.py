@@ -1,13 +1,13 @@
 """Read the scores of other tools from a CSV file and compare them with ours, as rankings."""
 
-import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from surelabel.data.label_file import read_label_file
 from surelabel.errors import DataError
 from surelabel.reporting.reported_run import ReportedRun
 
@@ -28,48 +28,27 @@ def read_scores(path: str | Path) -> dict[str, float]:
     Understands the columns of cleanlab (label_quality, label_score, is_label_issue), of AUM
     (sample_id, aum), and any file with an id and a score.
     """
+    file = read_label_file(path, ID_COLUMNS, SCORE_COLUMNS, strip=False, allow_short_rows=False)
+    assert file.values is not None
+    assert file.value_column is not None
+    texts = file.values
+    scores = np.array([_score(text) for text in texts.tolist()], dtype=np.float64)
+    file.table.refuse(
+        ~np.isfinite(scores),
+        lambda row: f"{file.value_column} is {str(texts[row])!r}; expected a number, true or false",
+    )
+    if not len(scores):
+        raise file.table.error("no rows; expected an id and a score in each")
+    sign = -1 if file.value_column.lower() in HIGH_IS_SUSPICIOUS else 1
+    return dict(zip(file.ids.tolist(), (sign * scores).tolist(), strict=True))
+
+
+def _score(text: str) -> float:
+    """Return the number that `text` stands for, NaN if it stands for none."""
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            return _read(csv.reader(file), path)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: not readable as CSV: {' '.join(str(error).split())}") from None
-
-
-def _read(rows: Iterator[list[str]], path: str | Path) -> dict[str, float]:
-    header = next(rows, None) or []
-    id_at, score_at = _column(header, ID_COLUMNS, "id", path), _column(header, SCORE_COLUMNS, "score", path)
-    sign = -1 if header[score_at].strip().lower() in HIGH_IS_SUSPICIOUS else 1
-    scores: dict[str, float] = {}
-    for number, row in enumerate(rows, 2):
-        if not row:
-            continue
-        if len(row) != len(header):
-            raise DataError(f"{path}: row {number} has {len(row)} cells; expected {len(header)} as in the first row")
-        if row[id_at] in scores:
-            raise DataError(f"{path}: row {number}: the id {row[id_at]!r} occurs twice; ids must be unique")
-        scores[row[id_at]] = sign * _score(row[score_at], f"{path}: row {number}, {header[score_at]}")
-    if not scores:
-        raise DataError(f"{path}: no rows; expected an id and a score in each")
-    return scores
-
-
-def _column(header: list[str], names: tuple[str, ...], what: str, path: str | Path) -> int:
-    found = [name.strip().lower() for name in header]
-    for name in names:
-        if name in found:
-            return found.index(name)
-    allowed = ", ".join(name for name in names if name)
-    raise DataError(f"{path}: no column of {what}s; expected one of {allowed}; there are {', '.join(header) or 'none'}")
-
-
-def _score(text: str, where: str) -> float:
-    try:
-        value = WORDS.get(text.strip().lower()) if text.strip().lower() in WORDS else float(text)
+        return WORDS[text.strip().lower()] if text.strip().lower() in WORDS else float(text)
     except ValueError:
-        value = None
-    if value is None or not math.isfinite(value):
-        raise DataError(f"{where}: {text!r} is not a score; expected a number, true or false")
-    return value
+        return math.nan
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig
 from surelabel.core.method import Method, Task
 from surelabel.core.stages import seed_of
 from surelabel.data import load_corpus
-from surelabel.data.augment import Augment, statistics
+from surelabel.data.augment import Augment, input_statistics
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.loader import Loader
-from surelabel.data.relabel import trusted_rows
+from surelabel.data.relabel import mark_trusted
 from surelabel.errors import ConfigError
 from surelabel.models.network import Network
 
@@ -33,7 +33,7 @@ def corpus(
     """
     loaded = load_corpus(data, given)
     if noise_config is None:
-        return trusted_rows(loaded, data), None
+        return mark_trusted(loaded, data), None
     parts = _labelled_parts(loaded)
     clean = torch.cat([part.label if part.clean is None else part.clean for part in parts])
     ids = np.concatenate([part.ids for part in parts])
@@ -46,7 +46,7 @@ def corpus(
         for p, label in zip(parts, labels, strict=True)
     ]
     injected = replace(loaded, train=noisy[0], validation=noisy[1] if len(noisy) > 1 else None)
-    marked = trusted_rows(injected, data, before=loaded)
+    marked = mark_trusted(injected, data, before=loaded)
     return marked, _restate(manifest, marked)
 
 
@@ -146,12 +146,12 @@ def notes(method: Method) -> list[str]:
 
 def normalisation(corpus: Corpus) -> tuple[Tensor, Tensor]:
     """Return mean and standard deviation of inputs, in a shape that broadcasts to one input."""
-    x, look = corpus.train.x, corpus.look
+    x, look = corpus.train.x, corpus.image_defaults
     if look.mean is not None and look.std is not None:
         mean, std = torch.tensor(look.mean), torch.tensor(look.std)
     else:
         most = max(1, min(MEASURED_ROWS, MEASURED_BYTES // (math.prod(x.shape[1:]) * x.dtype.itemsize)))
-        mean, std = statistics(x if isinstance(x, Tensor) else x[_spread_rows(len(x), most)])
+        mean, std = input_statistics(x if isinstance(x, Tensor) else x[_spread_rows(len(x), most)])
     shape = (-1, *[1] * (len(x.shape) - 2))
     return mean.view(shape), std.view(shape)
 
@@ -191,7 +191,7 @@ def method(config: RunConfig, task: Task) -> Method:
 
 def loader(config: RunConfig, corpus: Corpus, device: torch.device) -> Loader:
     """Make the loader of training rows, augmented by default if they are images."""
-    rows, train, look = corpus.train, config.train, corpus.look
+    rows, train, look = corpus.train, config.train, corpus.image_defaults
     wanted = rows.is_image and max(rows.x.shape[2:]) > models.TINY_SIDE if train.augment is None else train.augment
     if wanted and not rows.is_image:
         raise ConfigError(

@@ -18,7 +18,7 @@ from surelabel.config import RunConfig
 from surelabel.console import Silent
 from surelabel.core.state import SampleStore
 from surelabel.data.corpus import Corpus
-from surelabel.data.duplicates import Twins, hashes, leaked, twins
+from surelabel.data.duplicates import DuplicateGroup, find_duplicates, find_leaked_rows, hash_rows
 from surelabel.data.inputs import Inputs
 from surelabel.engine.loop import Interrupted
 from surelabel.runs.run_dir import RunDir
@@ -44,7 +44,7 @@ class Plan:
     class_counts: dict[str, int]
     """Given labels of the training rows."""
     input_shape: tuple[int, ...]
-    twins: list[Twins] | None
+    twins: list[DuplicateGroup] | None
     """Groups of equal training inputs; None if they were not searched for."""
     leaked: dict[str, list[str]] | None
     """Ids of test rows whose input is also a training input, by test set."""
@@ -121,14 +121,14 @@ def _class_counts(corpus: Corpus) -> dict[str, int]:
     return dict(zip(corpus.class_names, counts, strict=True))
 
 
-def _find_duplicates(corpus: Corpus) -> tuple[list[Twins] | None, dict[str, list[str]] | None]:
+def _find_duplicates(corpus: Corpus) -> tuple[list[DuplicateGroup] | None, dict[str, list[str]] | None]:
     parts = [corpus.train, *corpus.tests.values()]
     if any(not isinstance(rows.x, Tensor) and len(rows) > HASHED_ROWS for rows in parts):
         return None, None
-    keys = hashes(corpus.train.x)
-    shared = {name: leaked(keys, hashes(rows.x)) for name, rows in corpus.tests.items()}
+    keys = hash_rows(corpus.train.x)
+    shared = {name: find_leaked_rows(keys, hash_rows(rows.x)) for name, rows in corpus.tests.items()}
     ids = {name: [str(corpus.tests[name].ids[p]) for p in positions] for name, positions in shared.items()}
-    return twins(corpus.train, keys), ids
+    return find_duplicates(corpus.train, keys), ids
 
 
 def _count_bytes(config: RunConfig, corpus: Corpus) -> dict[str, int]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.data import read_inputs
 from surelabel.data.corpus import refuse_not_finite
-from surelabel.data.inputs import Inputs, Lazy
+from surelabel.data.inputs import Inputs, LazyInputs
 from surelabel.errors import RunError
 from surelabel.files import replace_csv
 from surelabel.models import Extractor
@@ -107,7 +107,7 @@ class TrainedModel:
         return raw if self.extractor is None else self.extractor(raw)
 
     def _check(self, x: Any) -> Inputs:
-        inputs = x if isinstance(x, Lazy) else torch.as_tensor(x)
+        inputs = x if isinstance(x, LazyInputs) else torch.as_tensor(x)
         if tuple(inputs.shape[1:]) != self.input_shape:
             raise ValueError(
                 f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}"

@@ -64,7 +64,7 @@ def test_the_raw_version_may_be_one_folder_deeper_and_of_other_sizes(tmp_path, p
 
 
 def test_there_is_no_augmentation_by_default(tmp_path, load):
-    look = load("animal10n", write_binary(tmp_path)).look
+    look = load("animal10n", write_binary(tmp_path)).image_defaults
     assert look.crop_padding == 0
     assert not look.flip
 

@@ -50,9 +50,9 @@ def test_every_layout_yields_the_same_rows(tmp_path, load, cifar10, layout):
     assert corpus.train.ids[[0, 9]].tolist() == ["train/00000", "train/00009"]
     assert corpus.tests["test"].label.tolist() == [0, 1, 2, 3]
     assert corpus.tests["test"].ids[0] == "test/00000"
-    assert corpus.look.crop_padding == 4
-    assert corpus.look.flip
-    assert corpus.look.mean == pytest.approx((125.3, 123.0, 113.9), abs=0.05)
+    assert corpus.image_defaults.crop_padding == 4
+    assert corpus.image_defaults.flip
+    assert corpus.image_defaults.mean == pytest.approx((125.3, 123.0, 113.9), abs=0.05)
 
 
 def test_channels_come_before_rows_in_the_batches(tmp_path, load, cifar10):

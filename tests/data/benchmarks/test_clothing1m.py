@@ -4,7 +4,7 @@ import torch
 from surelabel.config import DataConfig
 from surelabel.data import read_inputs
 from surelabel.data.benchmarks.clothing1m import CLASSES
-from surelabel.data.inputs import Lazy
+from surelabel.data.inputs import LazyInputs
 from surelabel.errors import DataError
 
 SMALL = {"image_size": 8}
@@ -64,8 +64,8 @@ def test_sizes_and_constants_are_those_of_the_paper(root, load):
     corpus = load("clothing1m", root)
     assert corpus.train.x.shape[1:] == (3, 256, 256)
     assert corpus.train.input_shape == (3, 224, 224)
-    assert corpus.look.crop_padding == 0
-    assert corpus.look.mean == pytest.approx((177.5, 166.7, 162.5), abs=0.05)
+    assert corpus.image_defaults.crop_padding == 0
+    assert corpus.image_defaults.mean == pytest.approx((177.5, 166.7, 162.5), abs=0.05)
     assert load("clothing1m", root, image_size=16).train.input_shape == (3, 16, 16)
     assert load("clothing1m", root, crop=200).train.input_shape == (3, 200, 200)
 
@@ -167,7 +167,7 @@ def test_keys_must_not_lead_out_of_the_root(root, load, paint):
 
 def test_pictures_can_be_streamed(root, load):
     streamed, kept = load("clothing1m", root, decode="stream", workers=0, **SMALL), load("clothing1m", root, **SMALL)
-    assert isinstance(streamed.train.x, Lazy)
+    assert isinstance(streamed.train.x, LazyInputs)
     assert (streamed.train.x[torch.tensor([42, 0])] == kept.train.x[[42, 0]]).all()
 
 

@@ -40,7 +40,7 @@ def test_the_four_files_are_read(tmp_path, load, pack, folder):
     assert corpus.tests["test"].ids[0] == "test/00000"
     assert corpus.class_names[0] == "T-shirt/top"
     assert corpus.num_classes == 10
-    assert corpus.look.crop_padding == 2
+    assert corpus.image_defaults.crop_padding == 2
 
 
 def test_files_named_gz_need_not_be_compressed(tmp_path, load):

@@ -62,7 +62,7 @@ def test_sizes_and_constants_are_those_of_imagenet(tmp_path, paint, load):
     corpus = load("food101n", write(tmp_path / "root", paint))
     assert corpus.train.x.shape[1:] == (3, 256, 256)
     assert corpus.train.input_shape == (3, 224, 224)
-    assert corpus.look.std == pytest.approx((58.395, 57.12, 57.375))
+    assert corpus.image_defaults.std == pytest.approx((58.395, 57.12, 57.375))
 
 
 @pytest.mark.parametrize("line", ["tofu/k1.jpg", "apple_pie", "apple_pie/"])

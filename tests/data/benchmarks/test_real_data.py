@@ -21,7 +21,7 @@ def test_cifar10_with_human_labels(load):
     assert (corpus.train.label != corpus.train.clean).float().mean().item() == pytest.approx(0.1723, abs=1e-4)
     assert np.bincount(corpus.train.clean).tolist() == [5_000] * 10
     means = corpus.train.x.double().mean((0, 2, 3)).tolist()
-    assert means == pytest.approx(corpus.look.mean, abs=0.05)
+    assert means == pytest.approx(corpus.image_defaults.mean, abs=0.05)
 
 
 def test_cifar100_and_its_superclasses(load):

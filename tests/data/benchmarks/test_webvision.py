@@ -103,7 +103,7 @@ def test_sizes_and_constants_are_those_of_the_paper(root, load):
     corpus = load("webvision", root, THREE)
     assert corpus.train.x.shape[1:] == (3, 256, 256)
     assert corpus.train.input_shape == (3, 227, 227)
-    assert corpus.look.mean == pytest.approx((123.675, 116.28, 103.53))
+    assert corpus.image_defaults.mean == pytest.approx((123.675, 116.28, 103.53))
 
 
 @pytest.mark.parametrize("subset", ["flickr", "all"])

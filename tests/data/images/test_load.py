@@ -13,7 +13,7 @@ from surelabel.data.images import decode
 from surelabel.data.images import load as images
 from surelabel.data.images.load import Blobs, Files, fit_to_shape, load_images
 from surelabel.data.images.stream import StreamedImages
-from surelabel.data.inputs import Mapped, digest_of
+from surelabel.data.inputs import MappedInputs, digest_inputs
 from surelabel.errors import DataError
 
 
@@ -286,12 +286,12 @@ class TestCache:
         whole = read(*paths)
         monkeypatch.setattr(images, "IN_MEMORY", 100)
         x = read(*paths, decode="once")
-        assert isinstance(x, Mapped)
+        assert isinstance(x, MappedInputs)
         assert torch.equal(x[torch.arange(5)], whole)
-        digest = digest_of(x)
+        digest = digest_inputs(x)
         for path in folder.iterdir():
             path.unlink()
-        assert digest_of(read(*paths, decode="once")) == digest
+        assert digest_inputs(read(*paths, decode="once")) == digest
 
     def test_images_too_large_for_memory_are_streamed(self, paths, monkeypatch):
         monkeypatch.setattr(images, "IN_MEMORY", 900)

@@ -9,6 +9,6 @@ from surelabel.data.benchmarks.clothing1m import CLOTHING1M
 from surelabel.data.benchmarks.fashion_mnist import FASHION_MNIST
 from surelabel.data.benchmarks.food101n import FOOD101N
 from surelabel.data.benchmarks.webvision import WEBVISION
-from surelabel.data.rows import Source
+from surelabel.data.sources.interface import Source
 
 BENCHMARKS: tuple[Source, ...] = (FASHION_MNIST, *CIFAR, CLOTHING1M, WEBVISION, ANIMAL10N, FOOD101N)

@@ -19,7 +19,7 @@ from surelabel.data.benchmarks.benchmark import Benchmark, NoOptions, Request, n
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside
 from surelabel.data.benchmarks.image_list import ImageList, read_listed_images
 from surelabel.data.images.load import fit_to_shape, is_image
-from surelabel.data.rows import Look, Parts, Rows
+from surelabel.data.sources.interface import ImageDefaults, Parts, Rows
 from surelabel.errors import DataError
 
 CLASSES = ("Cat", "Lynx", "Wolf", "Coyote", "Cheetah", "Jaguar", "Chimpanzee", "Orangutan", "Hamster", "Guinea pig")
@@ -29,7 +29,7 @@ _DIRECTORY = DatasetDirectory(
     "ROOT/{data_batch_1.bin, ..., test_batch.bin}, or ROOT/{training, testing}/LABEL_*.jpg",
     "the authors on request: https://dm.kaist.ac.kr/datasets/animal-10n/",
 )
-_LOOK = Look(crop_padding=0, flip=False)
+_LOOK = ImageDefaults(crop_padding=0, flip=False)
 _SIDE = 64
 _FOLDERS = {"train": "training", "test": "testing"}
 _BATCH = {"train": re.compile(r"data_batch_(\d+)\.bin"), "test": re.compile(r"test_batch(\d*)\.bin")}

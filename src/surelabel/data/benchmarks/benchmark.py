@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from surelabel.config import DataConfig, Part, one_line
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Look, Parts, Rows
+from surelabel.data.sources.interface import ImageDefaults, Parts, Rows
 from surelabel.errors import ConfigError, DataError
 
 _Options = TypeVar("_Options", bound=Part)
@@ -123,6 +123,6 @@ IMAGENET_MEAN = to_pixel_range(0.485, 0.456, 0.406)
 IMAGENET_STD = to_pixel_range(0.229, 0.224, 0.225)
 
 
-def crop_look(config: DataConfig, mean: tuple[float, ...], std: tuple[float, ...]) -> Look:
+def crop_look(config: DataConfig, mean: tuple[float, ...], std: tuple[float, ...]) -> ImageDefaults:
     """Return the augmentation by windows of `config.crop` and flips, without padding."""
-    return Look(crop=config.crop, crop_padding=0, flip=True, mean=mean, std=std)
+    return ImageDefaults(crop=config.crop, crop_padding=0, flip=True, mean=mean, std=std)

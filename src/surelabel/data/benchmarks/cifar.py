@@ -23,8 +23,8 @@ from surelabel.data.benchmarks.cifar_files import (
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside, check_md5
 from surelabel.data.images.load import Encoded, fit_to_shape, load_images
 from surelabel.data.inputs import Inputs
-from surelabel.data.rows import Look, Parts, Rows
-from surelabel.data.sources.lost_classes import refuse_lost_classes
+from surelabel.data.sources.checks import refuse_lost_classes
+from surelabel.data.sources.interface import ImageDefaults, Parts, Rows
 from surelabel.errors import ConfigError
 
 _SIDE = 32
@@ -70,7 +70,7 @@ class _CifarSet:
     """One of the four data sets."""
 
     files: CifarFiles
-    look: Look
+    image_defaults: ImageDefaults
     human: HumanLabels | None = None
 
 
@@ -85,7 +85,7 @@ def _read_parts(cifar: _CifarSet, request: Request[Options]) -> Parts:
     rows = _make_rows(train, given, files, request)
     true = _true_column(given, files)
     tests = {"test": _make_rows(read_stored("test", files, request), true, files, request)}
-    return Parts(rows, tests, files.columns[true], cifar.look)
+    return Parts(rows, tests, files.columns[true], cifar.image_defaults)
 
 
 def _read_test(cifar: _CifarSet, request: Request[Options]) -> Rows:
@@ -194,10 +194,10 @@ _CIFAR100N_LABELS = HumanLabels(
     keys={"noisy": "noisy_label"},
     default="noisy",
 )
-_CIFAR10_LOOK = Look(
+_CIFAR10_LOOK = ImageDefaults(
     crop_padding=4, mean=to_pixel_range(0.4914, 0.4822, 0.4465), std=to_pixel_range(0.2023, 0.1994, 0.2010)
 )
-_CIFAR100_LOOK = Look(
+_CIFAR100_LOOK = ImageDefaults(
     crop_padding=4, mean=to_pixel_range(0.5071, 0.4867, 0.4408), std=to_pixel_range(0.2675, 0.2565, 0.2761)
 )
 

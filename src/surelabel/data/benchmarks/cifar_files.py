@@ -21,7 +21,7 @@ from surelabel.data.benchmarks.pickles import read_pickle, read_torch
 from surelabel.data.images.load import ArrowBytes, Blobs, Encoded
 from surelabel.data.inputs import Inputs
 from surelabel.data.sources import folder
-from surelabel.data.sources.tables.parquet_file import class_names_in
+from surelabel.data.sources.tables.parquet_file import read_class_names
 from surelabel.errors import DataError
 
 HUB_FOLDERS = ("data", "plain_text")
@@ -175,7 +175,7 @@ def _read_column(name: str, classes: tuple[str, ...], tables: dict[Path, Any]) -
     """Read the class names of a column; the schema may state another order of the classes."""
     parts = []
     for path, table in tables.items():
-        stated = class_names_in(table.schema).get(name, ())
+        stated = read_class_names(table.schema).get(name, ())
         order = tuple(_canonical_name(str(stated_name)) for stated_name in stated) or classes
         unknown = [class_name for class_name in order if class_name not in classes]
         if unknown:

@@ -14,7 +14,7 @@ from surelabel.config import Part
 from surelabel.data.benchmarks.benchmark import Benchmark, Request, crop_look, to_pixel_range
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside
 from surelabel.data.benchmarks.image_list import ImageList, read_labelled_lines, read_lines, read_listed_images
-from surelabel.data.rows import Parts, Rows
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 _CLASSES = "T-Shirt Shirt Knitwear Chiffon Sweater Hoodie Windbreaker Jacket Downcoat Suit Shawl Dress Vest Underwear"

@@ -7,8 +7,8 @@ from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
 from surelabel.data.images.load import fit_to_shape, square_shape
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts, Rows
-from surelabel.data.splits import stratified
+from surelabel.data.sources.interface import Parts, Rows
+from surelabel.data.splits import split_stratified
 
 KIND = "digits (bundled)"
 BUNDLED: tuple[str, ...] = ("digits",)
@@ -26,7 +26,7 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     """Split off a stratified fifth, or `test_fraction`, by `split_seed` as the test part."""
     rows = _read_rows(config, shape)
     fraction = config.test_fraction or _TEST_FRACTION
-    train, test = stratified(rows.names, fraction, seed_of("digits", config.split_seed))
+    train, test = split_stratified(rows.names, fraction, seed_of("digits", config.split_seed))
     return Parts(rows.subset(train), {"test": rows.subset(test)})
 
 

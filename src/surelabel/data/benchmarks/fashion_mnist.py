@@ -18,7 +18,7 @@ import torch
 from surelabel.data.benchmarks.benchmark import Benchmark, NoOptions, Request, numbered_ids, to_class_names
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside
 from surelabel.data.images.load import fit_to_shape, square_shape
-from surelabel.data.rows import Look, Parts, Rows
+from surelabel.data.sources.interface import ImageDefaults, Parts, Rows
 from surelabel.errors import DataError
 
 CLASSES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
@@ -30,7 +30,7 @@ _DIRECTORY = DatasetDirectory(
     "https://github.com/zalandoresearch/fashion-mnist, or Debian's package dataset-fashion-mnist",
     fallback_places=("/usr/share/datasets/fashion-mnist",),
 )
-_LOOK = Look(crop_padding=2, flip=True, mean=(72.94,), std=(90.02,))
+_LOOK = ImageDefaults(crop_padding=2, flip=True, mean=(72.94,), std=(90.02,))
 """Mean and deviation are those of the 60,000 training pictures."""
 _SIDE = 28
 _FOLDERS = (".", "raw", "FashionMNIST/raw")

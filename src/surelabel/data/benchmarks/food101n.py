@@ -15,7 +15,7 @@ from surelabel.config import Part
 from surelabel.data.benchmarks.benchmark import IMAGENET_MEAN, IMAGENET_STD, Benchmark, Request, crop_look
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside
 from surelabel.data.benchmarks.image_list import ImageList, read_lines, read_listed_images
-from surelabel.data.rows import Parts, Rows
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 _DIRECTORY = DatasetDirectory(

@@ -21,7 +21,7 @@ from surelabel.data.benchmarks.benchmark import Request
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside
 from surelabel.data.benchmarks.image_list import ImageList, read_labelled_lines, read_lines, read_listed_images
 from surelabel.data.images.load import is_image
-from surelabel.data.rows import Rows
+from surelabel.data.sources.interface import Rows
 from surelabel.errors import DataError
 
 _DIRECTORY = DatasetDirectory(

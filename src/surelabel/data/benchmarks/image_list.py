@@ -12,8 +12,8 @@ import numpy as np
 from surelabel.data.benchmarks.benchmark import Request
 from surelabel.data.benchmarks.dataset_directory import check_inside
 from surelabel.data.images.load import Files, load_images
-from surelabel.data.rows import Rows
-from surelabel.data.sources.lost_classes import refuse_lost_classes
+from surelabel.data.sources.checks import refuse_lost_classes
+from surelabel.data.sources.interface import Rows
 from surelabel.errors import DataError
 
 _MOST_SHOWN = 3

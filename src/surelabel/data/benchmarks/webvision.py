@@ -16,7 +16,7 @@ from surelabel.data.benchmarks import ilsvrc12
 from surelabel.data.benchmarks.benchmark import IMAGENET_MEAN, IMAGENET_STD, Benchmark, Request, crop_look
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory
 from surelabel.data.benchmarks.image_list import ImageList, read_labelled_lines, read_lines, read_listed_images
-from surelabel.data.rows import Parts, Rows
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import ConfigError
 
 _DIRECTORY = DatasetDirectory(

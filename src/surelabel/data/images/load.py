@@ -15,7 +15,7 @@ from surelabel.data.images.decode import UnexpectedHeader, Unreadable, decode, m
 from surelabel.data.images.encode import SUFFIXES, ArrowBytes, Blobs, Encoded, Files, is_image
 from surelabel.data.images.stream import StreamedImages
 from surelabel.data.images.survey import LARGEST_DEFAULT_SIDE, Survey, TargetSize, survey_all, survey_sample
-from surelabel.data.inputs import Inputs, Mapped, Shape, available_memory, subset
+from surelabel.data.inputs import Inputs, MappedInputs, Shape, available_memory, select_rows
 from surelabel.errors import DataError
 
 __all__ = [
@@ -51,10 +51,10 @@ class _Job(NamedTuple):
     digest: str
 
     def key(self, kind: str) -> str:
-        return cache.key_of(kind, _VERSION, self.digest, *self.target)
+        return cache.make_key(kind, _VERSION, self.digest, *self.target)
 
     def entry(self, kind: str, make: cache.Make) -> cache.Entry:
-        return cache.entry(self.key(kind), make) if self.is_cached else cache.in_memory(make)
+        return cache.load_or_make(self.key(kind), make) if self.is_cached else cache.make_in_memory(make)
 
 
 def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where: str) -> tuple[Inputs, np.ndarray]:
@@ -79,7 +79,7 @@ def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where
     kept = _select_readable(survey, encoded, config.unreadable == "skip", where)
     if survey.sides is not None:
         _warn_about_sizes(survey, where)
-    return x if len(kept) == len(encoded) else subset(x, kept), kept
+    return x if len(kept) == len(encoded) else select_rows(x, kept), kept
 
 
 def fit_to_shape(x: Inputs, shape: Shape | None, where: str) -> Inputs:
@@ -167,8 +167,8 @@ def _make_inputs(array: np.ndarray, job: _Job) -> Inputs:
         return torch.from_numpy(array)
     if array.nbytes <= min(IN_MEMORY, available_memory() // 2):
         return torch.from_numpy(np.array(array))
-    stamp = cache.key_of("images", _VERSION, job.encoded.stamp(), array.shape)
-    return Mapped(cache.path_of(job.key("images")), array, stamp=stamp)
+    stamp = cache.make_key("images", _VERSION, job.encoded.stamp(), array.shape)
+    return MappedInputs(cache.array_path(job.key("images")), array, stamp=stamp)
 
 
 def _survey_to_dict(survey: Survey) -> dict[str, object]:

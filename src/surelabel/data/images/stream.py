@@ -14,7 +14,7 @@ from surelabel.core.collective import world_size
 from surelabel.data import cache
 from surelabel.data.images.decode import Unreadable, decode, decode_windows, map_positions, num_cores
 from surelabel.data.images.encode import Encoded
-from surelabel.data.inputs import Lazy, Shape
+from surelabel.data.inputs import LazyInputs, Shape
 from surelabel.errors import DataError
 
 _AHEAD = 2
@@ -36,7 +36,7 @@ class Request(NamedTuple):
     """(n, B, 2) corners of n windows, in fractions of the free space; None is one in the middle."""
 
 
-class StreamedImages(Lazy):
+class StreamedImages(LazyInputs):
     """Encoded images, resized to cover (H, W), and cropped about the centre or to windows."""
 
     dtype = torch.uint8
@@ -54,7 +54,7 @@ class StreamedImages(Lazy):
 
     def digest(self) -> str:
         """Hash the sizes and times of files, which is fast, or the bytes in memory."""
-        return cache.key_of("streamed", self.encoded.stamp(), self.shape)
+        return cache.make_key("streamed", self.encoded.stamp(), self.shape)
 
     def decode(self, request: Request, is_worker: bool = False) -> Tensor:
         """Decode windows or whole images to (n, B, C, h, w) uint8; workers use no threads."""

@@ -1,4 +1,4 @@
-"""Which source is taken, and inputs without labels."""
+"""Which source reads the data, and inputs without labels."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from surelabel.errors import DataError
 
 
 class TestUnknown:
-    def test_a_near_miss_of_a_bundled_name_is_suggested(self):
+    def test_a_similar_bundled_name_is_suggested(self):
         with pytest.raises(
             DataError, match=r"^digit: no such file, folder or bundled .*did you mean digits\?"
         ) as caught:
@@ -25,13 +25,13 @@ class TestUnknown:
         ):
             assert kind in str(caught.value)
 
-    def test_a_near_miss_of_a_path_is_suggested(self, tmp_path):
+    def test_a_similar_path_is_suggested(self, tmp_path):
         (tmp_path / "flowers").mkdir()
         with pytest.raises(DataError, match=r"flowres: .*did you mean .*flowers\?"):
             load_corpus(DataConfig(source=str(tmp_path / "flowres")))
 
     @pytest.mark.parametrize("source", ["", "no/such/place"])
-    def test_nothing_near(self, source):
+    def test_nothing_similar(self, source):
         with pytest.raises(DataError, match=r"^[^?]*possible are") as caught:
             load_corpus(DataConfig(source=source))
         assert "\n" not in str(caught.value)
@@ -94,7 +94,7 @@ class TestInputs:
         with pytest.raises(DataError, match=r"t\.csv: no rows below the header"):
             self.read(tmp_path / "t.csv", (1, 8, 8))
 
-    def test_a_bundled_name_is_its_test_part(self):
+    def test_a_bundled_name_means_its_test_set(self):
         x, ids = self.read("digits", (1, 8, 8))
         test = load_corpus(DataConfig(source="digits")).tests["test"]
         assert torch.equal(x, test.x)

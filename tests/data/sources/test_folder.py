@@ -1,3 +1,5 @@
+"""Folders of images: classes, train and test folders, links, and images that cannot be read."""
+
 import os
 import re
 
@@ -21,7 +23,7 @@ def root(tmp_path, paint):
     return tmp_path / "root"
 
 
-def test_class_folders_give_rows_in_the_order_of_their_paths(root):
+def test_rows_are_in_the_order_of_their_paths(root):
     (root / "notes.txt").write_text("not an image")
     (root / "cat" / "thumbs.db").write_bytes(b"")
     (root / ".hidden").mkdir()
@@ -99,7 +101,7 @@ def test_names_that_are_not_utf8_are_named(root, paint, name):
         read_inputs(DataConfig(source=str(root), cache=False), (3, 8, 8))
 
 
-def test_names_of_what_is_passed_over_may_be_anything(root):
+def test_skipped_files_may_have_any_name(root):
     (root / os.fsdecode(b"dog/caf\xe9.txt")).write_text("not an image")
     assert len(load(root).train) == 4
 
@@ -118,14 +120,14 @@ class TestUnreadable:
         ):
             load(root)
 
-    def test_they_can_be_left_out_and_are_listed(self, root, caplog):
+    def test_they_can_be_skipped_and_are_listed(self, root, caplog):
         corpus = load(root, unreadable="skip")
         assert corpus.train.ids.tolist() == ["cat/a.gif", "cat/deeper/x.bmp", "dog/1.jpg", "dog/2.png", "dog/3.png"]
         assert corpus.train.label.tolist() == [0, 0, 1, 1, 1]
         assert "3 of 8 images" in caplog.text
         assert "dog/cut.png" in caplog.text
 
-    def test_a_class_must_not_vanish(self, root):
+    def test_no_class_may_be_lost(self, root):
         (root / "owl").mkdir()
         (root / "owl/a.png").write_bytes(b"nothing")
         with pytest.raises(
@@ -133,14 +135,14 @@ class TestUnreadable:
         ):
             load(root, unreadable="skip")
 
-    def test_pillow_s_limit_is_kept(self, root, paint, monkeypatch):
+    def test_the_limit_of_pillow_applies(self, root, paint, monkeypatch):
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
         paint(root / "dog/bomb.png", size=(20, 20))
         with pytest.raises(DataError, match="bomb"):
             load(root)
 
 
-def test_turned_grey_and_transparent_images_go_together(tmp_path, paint):
+def test_rotated_grey_and_transparent_images_can_be_mixed(tmp_path, paint):
     picture = np.arange(6 * 8, dtype=np.uint8).reshape(6, 8)
     turned = Image.Exif()
     turned[0x0112] = 6
@@ -174,12 +176,12 @@ def test_links_inside_the_root_are_followed(root):
     assert "dog/link.png" in load(root).train.ids
 
 
-def test_a_circle_of_links_is_an_error(root):
+def test_circular_links_are_an_error(root):
     (root / "dog" / "again").symlink_to(root / "cat")
     (root / "cat" / "again").symlink_to(root / "dog")
     with pytest.raises(DataError, match="a link to a folder that it lies in"):
         load(root)
 
 
-def test_sizes_can_be_set(root):
+def test_the_size_can_be_set(root):
     assert load(root, image_size=16).train.x.shape == (4, 3, 16, 16)

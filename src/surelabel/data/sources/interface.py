@@ -1,4 +1,4 @@
-"""What a source of data is, and what it hands over: inputs with labels as the user spells them."""
+"""What a source of data is, and what it returns: inputs with labels as the user spells them."""
 
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -6,12 +6,15 @@ from typing import Any, Protocol
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.inputs import Inputs, Shape, subset
+from surelabel.data.inputs import Inputs, Shape, select_rows
 
 
 @dataclass(frozen=True)
-class Look:
-    """How a data set is usually looked at; what the configuration says goes over it."""
+class ImageDefaults:
+    """The usual cropping, augmentation and normalisation of a data set.
+
+    Settings in the configuration override them.
+    """
 
     crop: int | None = None
     """Side of the window that networks see; None is the whole image."""
@@ -24,35 +27,35 @@ class Look:
 
 @dataclass(frozen=True)
 class Rows:
-    """N inputs whose labels are still names."""
+    """N inputs whose labels are still class names."""
 
     x: Inputs
     """(N, C, H, W) uint8 images, or (N, D) float32 features."""
     names: np.ndarray
-    """(N,) str: the name of each row's given class."""
+    """(N,) str: the name of each row's given class; blank if it has no label."""
     ids: np.ndarray
     """(N,) str."""
     clean: np.ndarray | None = None
-    """(N,) str: the name of each row's true class, where it is known."""
+    """(N,) str: the name of each row's true class, if known."""
 
     def subset(self, positions: np.ndarray) -> "Rows":
-        """The rows at `positions`, in that order."""
+        """Return the rows at `positions`, in that order."""
         clean = None if self.clean is None else self.clean[positions]
-        return Rows(subset(self.x, positions), self.names[positions], self.ids[positions], clean)
+        return Rows(select_rows(self.x, positions), self.names[positions], self.ids[positions], clean)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The rows to train on and the source's own test parts, if it has any."""
+    """The training rows of a source, and its test sets if it has any."""
 
     train: Rows
     tests: dict[str, Rows] = field(default_factory=dict)
-    """By name; the first is the one that summaries show."""
+    """By name; summaries show the first."""
     class_names: tuple[str, ...] | None = None
-    """The order of the classes where the source fixes it; None sorts the names."""
-    look: Look = field(default_factory=Look)
+    """The order of the classes, if the source fixes it; None sorts the names."""
+    image_defaults: ImageDefaults = field(default_factory=ImageDefaults)
     feature_names: tuple[str, ...] | None = None
-    """Of inputs that are not images, where the source names them."""
+    """Of inputs that are not images, if the source names them."""
 
 
 class Source(Protocol):
@@ -61,28 +64,28 @@ class Source(Protocol):
     KIND: str
     """What it reads, in a few words for error messages."""
     BUNDLED: tuple[str, ...]
-    """Names, not paths, that it answers to."""
+    """Names of data sets, not paths, that it accepts."""
 
     def accepts(self, source: str) -> bool:
-        """Whether `source` is of this kind; the file need not exist."""
+        """Return whether `source` is of this kind; the file need not exist."""
 
     def read(self, config: DataConfig, shape: Shape | None = None) -> Parts:
-        """The labelled rows at `config.source`, made to fit `shape` where that is given."""
+        """Read the labelled rows at `config.source`, converted to `shape` if that is given."""
 
     def read_inputs(self, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
-        """The inputs at `config.source` and their ids; labels are not needed."""
+        """Read the inputs at `config.source` and their ids; labels are not needed."""
 
 
 class ObjectSource(Protocol):
-    """A module that takes one kind of Python object."""
+    """A module that reads one kind of Python object."""
 
     KIND: str
 
     def accepts(self, data: Any) -> bool:
-        """Whether `data` is of this kind."""
+        """Return whether `data` is of this kind."""
 
     def describe(self, data: Any, /) -> str:
-        """What stands for `data` in a configuration: a word in <>, which is no path."""
+        """Return what stands for `data` in a configuration: words in <>, which are not a path."""
 
     def read(self, data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
-        """The labelled rows of `data`."""
+        """Read the labelled rows of `data`."""

@@ -27,12 +27,12 @@ def test_arrays_tensors_and_lists(convert):
     assert corpus.train.ids.tolist() == ["0", "1", "2", "3"]
 
 
-def test_a_tuple_of_four_has_a_test_part():
+def test_a_tuple_of_four_has_a_test_set():
     corpus = load((X, Y, X[:2], Y[:2]))
     assert corpus.tests["test"].ids.tolist() == ["test/0", "test/1"]
 
 
-def test_a_mapping_names_all():
+def test_a_mapping_of_all_names():
     corpus = load(
         {
             "x": torch.zeros(4, 3, 6, 6, dtype=torch.uint8),

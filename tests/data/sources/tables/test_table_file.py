@@ -1,4 +1,4 @@
-"""Tables of images by path: which column is what, and faults with their row."""
+"""Tables of image paths: the roles of columns, and errors with their row."""
 
 import logging
 
@@ -34,7 +34,7 @@ def test_paths_are_relative_to_the_table_and_are_the_ids(load):
 
 
 class TestColumns:
-    def test_named_ones(self, load):
+    def test_configured_names(self, load):
         text = "id,y,file,key,true\nq,1,images/a.png,k,1\nr,10,images/b.png,l,9\ns,9,images/c.png,m,9\n"
         names = {"path_column": "file", "label_column": "y", "id_column": "key", "clean_column": "true"}
         corpus = load(text, **names)
@@ -45,17 +45,17 @@ class TestColumns:
 
     @pytest.mark.parametrize("label", ["label", "labels", "Class", "target", "y", "category", "fine_label"])
     @pytest.mark.parametrize("path", ["path", "file", "Filename", "file_name", "image"])
-    def test_usual_ones_are_found_in_any_case(self, load, label, path):
+    def test_common_names_are_found_in_any_case(self, load, label, path):
         corpus = load(f"{path},{label}\nimages/a.png,dog\nimages/b.png,cat\n")
         assert corpus.class_names == ("cat", "dog")
         assert corpus.train.ids.tolist() == ["images/a.png", "images/b.png"]
 
-    def test_which_label_is_taken_is_said_when_several_are_possible(self, load, caplog):
+    def test_the_choice_among_several_labels_is_logged(self, load, caplog):
         corpus = load("path,target,label\nimages/a.png,0,dog\nimages/b.png,1,cat\n")
         assert corpus.class_names == ("cat", "dog")
         assert "t.csv: 'label' is taken as the label, not target; data.label_column names another" in caplog.text
 
-    def test_nothing_is_said_when_one_is_possible(self, load, caplog):
+    def test_a_single_label_is_not_logged(self, load, caplog):
         load(GOOD)
         assert not caplog.records
 
@@ -63,12 +63,12 @@ class TestColumns:
         with pytest.raises(DataError, match="there is no label column but the clean one; there are path, label"):
             load(GOOD, clean_column="label")
 
-    def test_true_labels_are_all_there_or_not_given(self, load):
+    def test_true_labels_must_be_complete(self, load):
         with pytest.raises(DataError, match=r"t\.csv, row 3: true is blank; true labels are known for all rows"):
             load("path,label,true\nimages/a.png,dog,dog\nimages/b.png,cat,\n", clean_column="true")
 
     @pytest.mark.parametrize("option", ["path_column", "label_column", "clean_column", "id_column"])
-    def test_a_named_one_that_is_missing(self, load, option):
+    def test_a_configured_column_that_is_missing(self, load, option):
         message = rf"t\.csv: there is no column 'zz', which data\.{option} names; there are path, label"
         with pytest.raises(DataError, match=message):
             load(GOOD, **{option: "zz"})
@@ -81,18 +81,18 @@ class TestColumns:
 class TestSplit:
     TEXT = "path,label,split\nimages/a.png,0,train\nimages/b.png,1,Train\nimages/c.png,1,test\n"
 
-    def test_a_column_gives_a_test_part(self, load):
+    def test_a_column_makes_a_test_set(self, load):
         corpus = load(self.TEXT)
         assert corpus.train.ids.tolist() == ["images/a.png", "images/b.png"]
         assert corpus.tests["test"].ids.tolist() == ["images/c.png"]
 
     @pytest.mark.parametrize("name", ["validation", "valid", "val", "dev"])
-    def test_validation_is_left_alone(self, load, name):
+    def test_validation_rows_are_ignored(self, load, name):
         corpus = load(self.TEXT.replace("test", name))
         assert len(corpus.train) == 2
         assert not corpus.tests
 
-    def test_another_file_as_test_data_is_its_test_part(self, load, tmp_path):
+    def test_of_another_file_the_test_split_is_read(self, load, tmp_path):
         (tmp_path / "u.csv").write_text("path,label,split\nimages/b.png,dog,test\n")
         corpus = load(GOOD, test=str(tmp_path / "u.csv"))
         assert corpus.tests["test"].ids.tolist() == ["images/b.png"]
@@ -106,15 +106,15 @@ class TestSplit:
 
 
 class TestForms:
-    def test_what_spreadsheets_write_is_read(self, load):
+    def test_files_of_spreadsheets_can_be_read(self, load):
         corpus = load('path,label\r\n"images/a.png","big, cat"\r\n\r\nimages/b.png,dog\r\n', encoding="utf-8-sig")
         assert corpus.class_names == ("big, cat", "dog")
 
     @pytest.mark.parametrize(("name", "sign"), [("t.tsv", "\t"), ("t.csv", ";"), ("t.csv", "\t")])
-    def test_other_signs_between_cells(self, load, name, sign):
+    def test_other_delimiters(self, load, name, sign):
         assert load(GOOD.replace(",", sign), name=name).class_names == ("cat", "dog")
 
-    def test_empty_lines_count_and_are_passed_over(self, load):
+    def test_empty_lines_are_counted_and_skipped(self, load):
         assert len(load("\n,\n" + GOOD + "\n,\n\n").train) == 2
         with pytest.raises(DataError, match=r"t\.csv, row 8: label is blank"):
             load("\n,\n" + GOOD + "\n,\nimages/c.png,\n")
@@ -124,7 +124,7 @@ class TestForms:
         corpus = load(GOOD.replace("dog", quotes))
         assert corpus.class_names[1] == quotes[1:-1].replace('""', '"')
 
-    def test_rows_are_numbered_as_a_spreadsheet_does_where_a_cell_has_two_lines(self, load):
+    def test_row_numbers_count_a_cell_of_two_lines_once(self, load):
         with pytest.raises(DataError, match=r"t\.csv, row 4: label is blank"):
             load(GOOD.replace("dog", '"do\ng"') + "images/c.png,\n")
 
@@ -176,7 +176,7 @@ class TestUnreadable:
         with pytest.raises(DataError, match=r"images/a\.png: not readable as an image"):
             load(GOOD)
 
-    def test_rows_without_an_image_or_a_label_can_be_left_out_and_are_listed(self, load, tmp_path, caplog):
+    def test_rows_without_an_image_or_a_label_can_be_skipped_and_are_listed(self, load, tmp_path, caplog):
         (tmp_path / "images" / "broken.png").write_bytes(b"nothing")
         bad = "x.png,dog\ny.png,cat\nimages/c.png,\nz.png,cat\nimages/broken.png,dog\n"
         corpus = load(GOOD + bad, unreadable="skip")
@@ -186,7 +186,7 @@ class TestUnreadable:
         assert "row 6: label is blank; and 1 more" in caplog.text
         assert "broken.png" in caplog.text
 
-    def test_a_class_must_not_vanish(self, load):
+    def test_no_class_may_be_lost(self, load):
         with pytest.raises(DataError, match=r"t\.csv: the class 'owl' has no row left, all 2 were left out"):
             load(GOOD + "x.png,owl\ny.png,owl\n", unreadable="skip")
 
@@ -203,7 +203,7 @@ class TestInputs:
         assert ids.tolist() == ["a.png"]
 
 
-def test_a_test_table_beside_a_train_table_is_mentioned_and_not_used(load, tmp_path, caplog):
+def test_a_test_table_in_the_same_folder_is_mentioned_but_not_used(load, tmp_path, caplog):
     (tmp_path / "test.csv").write_text(GOOD)
     assert not load(GOOD, name="train.csv").tests
     assert f"test.csv beside it is not used; data.test (--test {tmp_path / 'test.csv'}) takes it" in caplog.text

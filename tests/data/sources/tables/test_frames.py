@@ -1,4 +1,4 @@
-"""Frames: whatever hands over its columns as arrow does, and pandas."""
+"""Data frames: pandas, and any object that supports the arrow protocol."""
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,7 @@ def load(data, **options):
 
 
 class Frame:
-    """What polars and others have: the arrow protocol."""
+    """The arrow protocol, which polars and others support."""
 
     def __init__(self, **columns):
         self.table = pa.table(columns)
@@ -30,12 +30,12 @@ def test_columns_are_those_of_a_table():
     assert corpus.tests["test"].ids.tolist() == ["2"]
 
 
-def test_text_as_polars_hands_it_over():
+def test_text_as_polars_exports_it():
     labels = pa.array(["x", "y"], pa.string_view())
     assert load(Frame(a=[1.0, 2.0], label=labels)).class_names == ("x", "y")
 
 
-def test_paths_are_relative_to_here(tmp_path, paint, monkeypatch):
+def test_paths_are_relative_to_the_working_directory(tmp_path, paint, monkeypatch):
     paint(tmp_path / "a.png")
     paint(tmp_path / "b.png")
     monkeypatch.chdir(tmp_path)
@@ -58,7 +58,7 @@ class TestPandas:
         assert corpus.train.x.tolist() == [[1], [2], [3]]
         assert corpus.train.ids.tolist() == ["q", "r", "s"]
 
-    def test_unless_it_names_two_alike(self, frame):
+    def test_an_index_that_is_not_unique_does_not(self, frame):
         frame.index = [0, 0, 1]
         assert load(frame).train.ids.tolist() == ["0", "1", "2"]
 

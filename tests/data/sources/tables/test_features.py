@@ -1,4 +1,4 @@
-"""Tables of numbers: which columns are features, and cells that are none."""
+"""Tables of numbers: which columns are features, and cells that are not numbers."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_named_columns_are_features_in_that_order(load):
     assert load(GOOD, feature_columns=("a",)).train.x[0].tolist() == [2]
 
 
-def test_what_is_no_feature_is_said(load, caplog):
+def test_unused_columns_are_logged(load, caplog):
     text = ",id,split,f,city,clean_label,target,label\n" + "".join(
         f"{row},r{row},train,{row}.5,Bonn,{row % 2},{row % 2},{row % 2}\n" for row in range(4)
     )
@@ -59,13 +59,13 @@ def test_what_is_no_feature_is_said(load, caplog):
     assert "not used as features: '', city, clean_label, target; data.feature_columns names others" in caplog.text
 
 
-def test_x_and_y_are_a_point_beside_another_label(load):
+def test_x_and_y_are_coordinates_next_to_another_label(load):
     corpus = load("x,y,label\n1,2,a\n3,4,b\n")
     assert corpus.train.x.tolist() == [[1, 2], [3, 4]]
     assert corpus.class_names == ("a", "b")
 
 
-def test_a_column_of_file_names_that_are_no_images_is_no_image_column(load):
+def test_file_names_that_are_not_images_are_no_image_column(load):
     corpus = load("file,f,label\na.wav,1,x\nb.wav,2,y\n")
     assert corpus.train.x.tolist() == [[1], [2]]
 

@@ -1,3 +1,5 @@
+"""Single .npy arrays, their labels, and arrays that are too large for memory."""
+
 import pickle
 
 import numpy as np
@@ -6,8 +8,8 @@ import torch
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus, read_inputs
-from surelabel.data.inputs import Lazy
-from surelabel.data.sources.arrays import npy
+from surelabel.data.inputs import LazyInputs
+from surelabel.data.sources import array_files
 from surelabel.errors import DataError
 
 Y = np.array([0, 1, 0, 1])
@@ -29,7 +31,7 @@ def load(source, **options):
         ("emb.npy", "emb_labels.npy"),
     ],
 )
-def test_labels_are_found_beside_it(tmp_path, name, labels):
+def test_labels_are_found_in_the_same_folder(tmp_path, name, labels):
     np.save(tmp_path / name, np.eye(4))
     np.save(tmp_path / labels, Y)
     corpus = load(tmp_path / name)
@@ -38,11 +40,9 @@ def test_labels_are_found_beside_it(tmp_path, name, labels):
     assert corpus.train.ids.tolist() == ["0", "1", "2", "3"]
 
 
-def test_missing_labels_are_asked_for(tmp_path):
+def test_missing_labels_are_an_error(tmp_path):
     np.save(tmp_path / "emb.npy", np.eye(4))
-    with pytest.raises(
-        DataError, match=r"emb\.npy: no labels; expected them beside it in emb_labels\.npy, or name a \.csv"
-    ):
+    with pytest.raises(DataError, match=r"emb\.npy: no labels; .*emb_labels\.npy, .*data\.labels"):
         load(tmp_path / "emb.npy")
 
 
@@ -90,7 +90,7 @@ class TestLarge:
 
     @pytest.fixture(autouse=True)
     def _small_memory(self, monkeypatch):
-        monkeypatch.setattr(npy, "READ_BELOW", 5)
+        monkeypatch.setattr(array_files, "READ_BELOW", 5)
 
     @pytest.mark.parametrize(
         "x",
@@ -103,15 +103,15 @@ class TestLarge:
             np.arange(8, dtype=np.uint8).reshape(4, 2),
         ],
     )
-    def test_it_gives_the_same_rows_as_in_memory(self, tmp_path, monkeypatch, x):
+    def test_it_has_the_same_rows_as_in_memory(self, tmp_path, monkeypatch, x):
         np.save(tmp_path / "x.npy", x)
         np.save(tmp_path / "y.npy", Y)
         mapped = load(tmp_path / "x.npy", validation_fraction=0.5)
-        monkeypatch.setattr(npy, "READ_BELOW", 2**20)
+        monkeypatch.setattr(array_files, "READ_BELOW", 2**20)
         read = load(tmp_path / "x.npy", validation_fraction=0.5)
         for part in ("train", "validation"):
             lazy, tensor = getattr(mapped, part).x, getattr(read, part).x
-            assert isinstance(lazy, Lazy)
+            assert isinstance(lazy, LazyInputs)
             assert (tuple(lazy.shape), lazy.dtype) == (tuple(tensor.shape), tensor.dtype)
             assert torch.equal(lazy[torch.arange(len(lazy))], tensor)
             again = pickle.loads(pickle.dumps(lazy))

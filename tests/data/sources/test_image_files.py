@@ -25,7 +25,7 @@ def test_of_a_table_that_names_them(tmp_path, paint):
     assert found(tmp_path / "t.csv") == {"x": tmp_path / "photos/1.png", "y": tmp_path / "photos/2.png"}
 
 
-def test_none_where_inputs_are_no_files(tmp_path):
+def test_none_if_inputs_are_not_files(tmp_path):
     (tmp_path / "t.csv").write_text("f,label\n1,a\n2,b\n")
     assert found(tmp_path / "t.csv") is None
     np.savez(tmp_path / "a.npz", x=np.eye(2), y=np.array(["a", "b"]))

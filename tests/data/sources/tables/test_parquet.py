@@ -1,4 +1,4 @@
-"""Parquet: single files, and folders as the hub lays them out."""
+"""Parquet: single files, and folders in the layout of the hub."""
 
 import io
 import json
@@ -24,7 +24,7 @@ def png(value, size=(8, 8)):
 
 
 def hub_table(labels, names=("cat", "dog", "owl"), start=0, **columns):
-    """As the hub writes image sets: {bytes, path}, and whole numbers with their names in the metadata."""
+    """Return images as the hub writes them: {bytes, path}, with class names in the metadata."""
     images = [{"bytes": png(start + row), "path": None} for row in range(len(labels))]
     kind = pa.struct({"bytes": pa.binary(), "path": pa.string()})
     table = pa.table({"img": pa.array(images, kind), "label": pa.array(labels, pa.int64()), **columns})
@@ -233,7 +233,7 @@ class TestFolder:
         assert corpus.tests["test"].label.tolist() == [2, 1]
         assert corpus.tests["test"].x[:, 0, 0, 0].tolist() == [9, 10]
 
-    def test_parts_in_several_files_are_joined_in_order(self, tmp_path):
+    def test_splits_in_several_files_are_joined_in_order(self, tmp_path):
         for number in range(3):
             write(tmp_path / f"data/train-{number:05d}-of-00003.parquet", hub_table([number, 0], start=10 * number))
         corpus = load(tmp_path)
@@ -241,7 +241,7 @@ class TestFolder:
         assert corpus.train.label.tolist() == [0, 0, 1, 0, 2, 0]
         assert not corpus.tests
 
-    def test_rows_are_counted_in_their_own_file(self, tmp_path):
+    def test_rows_are_counted_per_file(self, tmp_path):
         write(tmp_path / "train-00000-of-00002.parquet", hub_table([1, 0]))
         write(tmp_path / "train-00001-of-00002.parquet", hub_table([1, None]))
         with pytest.raises(DataError, match=r"train-00001-of-00002\.parquet, row 1: label is blank"):
@@ -253,7 +253,7 @@ class TestFolder:
         with pytest.raises(DataError, match=message):
             load(tmp_path)
 
-    def test_files_without_a_part_in_their_name_are_all_to_train_on(self, tmp_path):
+    def test_files_that_name_no_split_are_all_for_training(self, tmp_path):
         write(tmp_path / "b.parquet", hub_table([1]))
         write(tmp_path / "a.parquet", hub_table([0]))
         assert load(tmp_path).train.label.tolist() == [0, 1]
@@ -266,7 +266,7 @@ class TestFolder:
         with pytest.raises(DataError, match="several data sets in the folders one, two; give one of them"):
             load(tmp_path)
 
-    def test_files_that_do_not_fit_together(self, tmp_path):
+    def test_files_with_different_columns(self, tmp_path):
         write(tmp_path / "train-00000-of-00002.parquet", hub_table([1, 0]))
         write(tmp_path / "train-00001-of-00002.parquet", pa.table({"img": [png(1)], "kind": ["x"]}))
         with pytest.raises(
@@ -274,7 +274,7 @@ class TestFolder:
         ):
             load(tmp_path)
 
-    def test_an_image_folder_with_a_parquet_file_beside_stays_one(self, tmp_path, paint):
+    def test_an_image_folder_may_contain_a_parquet_file(self, tmp_path, paint):
         for name in ("cat/a.png", "dog/b.png"):
             paint(tmp_path / name)
         write(tmp_path / "notes.parquet", pa.table({"a": [1]}))
@@ -294,14 +294,14 @@ class TestFolder:
         (data / "train-00000-of-00001.parquet").symlink_to(os.path.relpath(blob, data))
         assert len(load(data.parent).train) == 2
 
-    def test_inputs_are_the_test_part(self, tmp_path):
+    def test_inputs_are_the_test_set(self, tmp_path):
         write(tmp_path / "train.parquet", hub_table([0, 1, 2]))
         config = DataConfig(source=str(tmp_path), cache=False)
         assert len(read_inputs(config, (3, 8, 8))[0]) == 3
         write(tmp_path / "test.parquet", hub_table([0, 1]))
         assert len(read_inputs(config, (3, 8, 8))[0]) == 2
 
-    def test_as_test_data_it_is_its_test_part(self, tmp_path):
+    def test_as_test_data_its_test_split_is_read(self, tmp_path):
         np.savez(tmp_path / "a.npz", x=np.zeros((2, 8, 8, 3), np.uint8), y=np.array(["cat", "dog"]))
         write(tmp_path / "hub/train.parquet", hub_table([0, 1, 2]))
         write(tmp_path / "hub/test.parquet", hub_table([1]))
@@ -327,5 +327,5 @@ class TestRealFiles:
         corpus = load_corpus(config)
         assert (len(corpus.train), len(corpus.tests["test"])) == (50_000, 10_000)
 
-    def test_cifar100_is_about_its_fine_labels(self):
+    def test_cifar100_has_its_fine_labels(self):
         assert load_corpus(DataConfig(source=str(SHARED / "cifar100"))).num_classes == 100

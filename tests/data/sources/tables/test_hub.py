@@ -1,4 +1,4 @@
-"""Objects of the `datasets` package, by what they have; and the package itself where it is there."""
+"""Data sets of the package `datasets`: a stand-in, and the package itself if it is installed."""
 
 import io
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from PIL import Image
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.sources.objects import described
+from surelabel.data.sources.objects import describe_object
 from surelabel.errors import DataError
 
 
@@ -67,7 +67,7 @@ def test_images_and_class_names():
     assert corpus.train.x[:, 0, 0, 0].tolist() == [0, 1, 2]
 
 
-def test_a_selection_is_honoured():
+def test_a_selection_is_applied():
     assert load(HubDataset(table([1, 0, 1]), rows=[2, 1])).train.x[:, 0, 0, 0].tolist() == [2, 1]
 
 
@@ -80,8 +80,8 @@ def test_a_dict_of_parts():
 
 
 def test_its_name_is_its_description():
-    assert described(HubDataset(table([0]))) == "<dataset animals>"
-    assert described({"train": HubDataset(table([0]), name=None)}) == "<dataset HubDataset>"
+    assert describe_object(HubDataset(table([0]))) == "<dataset animals>"
+    assert describe_object({"train": HubDataset(table([0]), name=None)}) == "<dataset HubDataset>"
 
 
 def test_faults_are_named_with_their_row():
