@@ -1,11 +1,14 @@
-"""Does the audit know how many labels are wrong? Its estimates beside the truth, which it never sees.
+"""Compare the audit's estimates of how many labels are wrong with the truth, which it never sees.
 
-    python benchmarks/calibration.py --folder runs/calibration                 # digits, symmetric 20, 40 and 60 %: train what is missing
-    python benchmarks/calibration.py --runs runs/leaderboard/*                 # any finished runs whose truth is known, by method
+    python benchmarks/calibration.py --folder runs/calibration
+        trains what is missing: digits with 20, 40 and 60 % symmetric noise
+    python benchmarks/calibration.py --runs runs/leaderboard/*
+        audits any finished runs with known clean labels, by method
 
-The limits of the fit (src/surelabel/verdicts/calibration.py) were set on runs with seeds 0 to 2; SEEDS here are others.
-Promised for each run: estimated rate within 5 points of the true one; calibration error of P(wrong) over 10 bins of equal counts at
-most 0.05; expected number of wrong labels among the first 200, 400 and 600 within 10 % of the real one.
+The limits of the fit (src/surelabel/verdicts/calibration.py) were set on runs with seeds 0 to 2;
+SEEDS are different ones. We promise for each run: the estimated rate is within 5 points of the
+true one, the calibration error of P(wrong) over 10 bins of equal counts is at most 0.05, and the
+expected number of wrong labels among the first 200, 400 and 600 is within 10 % of the real one.
 """
 
 import argparse
@@ -20,12 +23,12 @@ from surelabel.runs.run_dir import RunDir
 RATES, SEEDS, BUDGETS = (0.2, 0.4, 0.6), (3, 4, 5), (200, 400, 600)
 EPOCHS = 200
 ARMS: dict[str, dict] = {"car": {}, "car, lambda 0.2": {"penalty_weight": 0.2}}
-"""Our default, and what noisy validation chose on digits (docs/results/README.md)."""
+"""Our default, and the choice of noisy validation on digits (docs/results/README.md)."""
 HEADER = ["run", "true rate", "estimated", "interval", "calibration error", "AUROC", *(f"first {n}" for n in BUDGETS)]
 
 
-def jobs(folder: Path) -> list[tuple[dict, str]]:
-    """Configurations and folders."""
+def make_jobs(folder: Path) -> list[tuple[dict, str]]:
+    """Return configurations and run folders."""
     return [
         (
             {
@@ -42,8 +45,8 @@ def jobs(folder: Path) -> list[tuple[dict, str]]:
     ]
 
 
-def row(folder: str) -> tuple[list[str], bool]:
-    """One run's estimates, and whether all that was promised holds."""
+def make_row(folder: str) -> tuple[list[str], bool]:
+    """Return the estimates of one run, and whether all promises hold."""
     audit = surelabel.audit(folder)
     found, (low, high) = audit.measures(), audit.noise_rate.interval or (0.0, 0.0)
     is_wrong = audit.columns["given"] != audit.columns["clean"]
@@ -56,8 +59,8 @@ def row(folder: str) -> tuple[list[str], bool]:
     return [*cells, *(f"{expected:.0f} / {real}" for expected, real in counts)], holds
 
 
-def by_method(folders: list[str]) -> list[str]:
-    """Any runs whose truth is known, by method and noise: means over runs, and how many intervals hold the truth."""
+def summarise_by_method(folders: list[str]) -> list[str]:
+    """Return a table by method and noise: means over runs, and intervals that hold the truth."""
     groups: dict[tuple[str, str], list[tuple[float, float, bool]]] = {}
     for folder in folders:
         audit, config = surelabel.audit(folder), RunDir.open(folder).config()
@@ -76,27 +79,27 @@ def by_method(folders: list[str]) -> list[str]:
     return lines
 
 
-def promised(folders: list[str]) -> list[str]:
-    """One line for each run, with what was promised."""
-    rows = [row(folder) for folder in folders]
+def check_promises(folders: list[str]) -> list[str]:
+    """Return a table with one row per run, and the number of runs that keep all promises."""
+    rows = [make_row(folder) for folder in folders]
     lines = [f"| {' | '.join(HEADER)} |", f"|{'---|' * len(HEADER)}"]
     lines += [f"| {' | '.join(cells)}{'' if holds else ' (missed)'} |" for cells, holds in rows]
     return [*lines, "", f"All that is promised holds in {sum(holds for _, holds in rows)} of {len(rows)} runs."]
 
 
 def main() -> None:
-    """Train, then print the table; first N: expected / real number of wrong labels among them."""
+    """Train, then print the table; `first N` is the expected / real number of wrong labels."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("runs/calibration"))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--runs", nargs="+", metavar="RUN", help="finished runs to audit instead of training any")
     options = parser.parse_args()
     if options.runs is None:
-        planned = jobs(options.folder)
+        planned = make_jobs(options.folder)
         train_all(planned, options.workers)
-        print("\n".join(promised([folder for _, folder in planned])))
+        print("\n".join(check_promises([folder for _, folder in planned])))
     else:
-        print("\n".join(by_method([folder for folder in options.runs if (Path(folder) / "done").is_file()])))
+        print("\n".join(summarise_by_method([folder for folder in options.runs if (Path(folder) / "done").is_file()])))
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
-"""Why CAR's defaults and its verdict are what they are: penalty weights, target strategies, and what ranks wrong labels.
+"""Justify CAR's defaults and verdict: penalty weights, target strategies, ranking of wrong labels.
 
     python benchmarks/car_defaults.py [--seeds 0 1 2] [--only VARIANT ...] [--set FIELD=VALUE ...]
-    python benchmarks/car_defaults.py --cifar10 FOLDER --seeds 0 --only penalty_weight=0.5 penalty_weight=0.9 penalty_weight=2 \
+    python benchmarks/car_defaults.py --cifar10 FOLDER --seeds 0 \\
+        --only penalty_weight=0.5 penalty_weight=0.9 penalty_weight=2 \\
         --set model.name=cnn --set model.width=16 --set train.epochs=30
 
-For each variant of CAR, on digits with 40 % symmetric noise (true class excluded): test accuracy of the last epoch, memorised
-false labels, correction accuracy (argmax t), and the AUROC with which each candidate ranks the wrong labels: the target at the
-given label (t_y), the running mean of p at the given label over all visits (mean p_y), the mean margin, tau, and the verdict
-itself (quality). Means over seeds. FOLDER holds CIFAR-10 as train.parquet and test.parquet, as the Hugging Face hub has it; the first
-4,000 training and 2,000 test images are used.
+For each variant of CAR, on digits with 40 % symmetric noise (true class excluded), it prints means
+over seeds: the test accuracy of the last epoch, the memorised false labels, the correction
+accuracy (argmax t), and the AUROC with which each candidate ranks the wrong labels. Candidates are
+the target at the given label (t_y), the running mean of p at the given label over all visits (mean
+p_y), the mean margin, tau, and the verdict (quality). FOLDER holds train.parquet and test.parquet
+of CIFAR-10 from the Hugging Face hub, of which the first 4,000 training and 2,000 test images are
+used.
 """
 
 import argparse
@@ -44,8 +47,8 @@ BASE = {
 COLUMNS = ("test", "best test", "memorised", "corrected", "t_y", "mean p_y", "margin", "tau", "quality")
 
 
-def measured(data: str, settings: dict, seed: int, folder: Path) -> list[float]:
-    """One run's figures, in the order of COLUMNS."""
+def measure(data: str, settings: dict, seed: int, folder: Path) -> list[float]:
+    """Train once and return the figures, in the order of COLUMNS."""
     run = fit(data, folder / str(len(list(folder.iterdir()))), settings={**settings, "train.seed": seed})
     rows, samples, labels = run.metrics(), run.samples(), run.labels()
     given = labels["given"].to_numpy()
@@ -66,7 +69,7 @@ def measured(data: str, settings: dict, seed: int, folder: Path) -> list[float]:
 
 
 def cifar_subset(folder: Path, out: Path, num_train: int = 4000, num_test: int = 2000) -> str:
-    """The first images of CIFAR-10 as an .npz."""
+    """Write the first images of CIFAR-10 as an .npz and return its path."""
     import pyarrow.parquet as pq
     from PIL import Image
 
@@ -93,9 +96,9 @@ def main() -> None:
     base = BASE | dict(map(parsed_assignment, arguments.assignments))
     print(f"{'variant':30}" + "".join(f"{name:>11}" for name in COLUMNS), flush=True)
     for name in arguments.only:
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as place:
-            data = cifar_subset(arguments.cifar10, Path(place) / "cifar.npz") if arguments.cifar10 else "digits"
-            rows = [measured(data, base | VARIANTS[name], seed, Path(folder)) for seed in arguments.seeds]
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as scratch:
+            data = cifar_subset(arguments.cifar10, Path(scratch) / "cifar.npz") if arguments.cifar10 else "digits"
+            rows = [measure(data, base | VARIANTS[name], seed, Path(folder)) for seed in arguments.seeds]
         print(f"{name:30}" + "".join(f"{value:11.4f}" for value in np.mean(rows, axis=0)), flush=True)
 
 

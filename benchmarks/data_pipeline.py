@@ -1,20 +1,23 @@
-"""What the data pipeline costs: ratios of times measured side by side in one run.
+"""Measure what the data pipeline costs, as ratios of times from one run.
 
     python benchmarks/data_pipeline.py --data ROOT [--rounds 200] [--starts 5] [--threads 1]
 
-ROOT holds cifar10/train.parquet, 50,000 images as the Hugging Face hub has them.
+ROOT holds cifar10/train.parquet, 50,000 images, from the Hugging Face hub.
 
-Batches: samples per second of the loader over images in memory, with and without augmentation, against a bare loop that indexes the
-same tensors, and against a torch DataLoader with the usual per-sample transforms, all in one process; of the batches alone, and of
-training a small network on them. In each round everybody makes one batch, in an order drawn anew; medians over rounds with a
-bootstrap interval, of the wall time and of the CPU time, which other programs on the machine disturb less.
+Batches: samples per second of the loader over images in memory, with and without augmentation,
+against a bare loop that indexes the same tensors, and against a torch DataLoader with the usual
+per-sample transforms, all in one process; for the batches alone, and for training a small network
+on them. In each round every contender makes one batch, in random order. Results are medians over
+rounds with a bootstrap interval, of the wall time and of the CPU time, which other programs on the
+machine disturb less.
 
-Streams: JPEG photographs, decoded, resized to 256 and cropped to 224 by worker processes, against a DataLoader with as many
-workers that does so per sample with Pillow; whole walks in turns.
+Streams: JPEG photographs that worker processes decode, resize to 256 and crop to 224, against a
+DataLoader with as many workers that does the same per sample with Pillow; whole passes, in turns.
 
-Starts: seconds from nothing to the first batch (reading the table, decoding, the fingerprint, mean and deviation), the first time
-and with the cache, against a bare loop that decodes the same bytes with Pillow and does nothing else. Each in a process of its
-own, in turns, without the time of imports; with the peak memory of the process.
+Starts: seconds until the first batch (reading the table, decoding, fingerprint, mean and standard
+deviation), the first time and with the cache, against a bare loop that only decodes the same bytes
+with Pillow. Each runs in a separate process, in turns; the time of imports is not counted. The
+peak memory of the process is shown too.
 """
 
 import argparse
@@ -40,32 +43,32 @@ MEAN, STD = (125.3, 123.0, 113.9), (63.0, 62.1, 66.7)
 SOURCE = "cifar10/train.parquet"
 
 
-# Starts, each in a process of its own.
+# Starts, each in a separate process.
 
 
-def encoded(data: Path) -> list[bytes]:
-    """The images as the table holds them."""
+def read_encoded(data: Path) -> list[bytes]:
+    """Read the encoded images from the table."""
     import pyarrow.parquet as pq
 
     return pq.read_table(data / SOURCE, columns=["img"])["img"].combine_chunks().field("bytes").to_pylist()
 
 
 def bare_start(data: Path) -> Callable[[], object]:
-    """Decoding alone: the bytes are in memory when the clock starts."""
+    """Return a start that only decodes; the bytes are in memory when the clock starts."""
     from PIL import Image
 
-    blobs = encoded(data)
+    blobs = read_encoded(data)
     return lambda: [np.asarray(Image.open(io.BytesIO(blob))) for blob in blobs]
 
 
 def our_start(data: Path) -> Callable[[], object]:
-    """What a run does before it trains."""
+    """Return a start that does what a run does before it trains."""
     from surelabel.config import DataConfig
     from surelabel.data import load_corpus
     from surelabel.training import build
 
     with contextlib.suppress(ImportError):
-        import pandas  # noqa: F401  # pyarrow imports it where it is installed
+        import pandas  # noqa: F401  # pyarrow imports it if it is installed; not to be timed
 
     def start() -> object:
         corpus = load_corpus(DataConfig(source=str(data / SOURCE)))
@@ -74,40 +77,40 @@ def our_start(data: Path) -> Callable[[], object]:
     return start
 
 
-def memory() -> float:
-    """The peak so far, in MB; not getrusage's, which a process inherits from the one that started it."""
+def peak_memory() -> float:
+    """Return the peak so far in MB; getrusage's would include the parent process."""
     status = Path("/proc/self/status").read_text()
     return next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def measure(kind: str, data: Path) -> None:
-    """One start in this process, as JSON."""
+    """Time one start in this process and print the result as JSON."""
     start = bare_start(data) if kind == "bare" else our_start(data)
-    before, wall, cpu = memory(), time.perf_counter(), time.process_time()
+    before, wall, cpu = peak_memory(), time.perf_counter(), time.process_time()
     kept = start()
     seconds = {"seconds": time.perf_counter() - wall, "cpu_seconds": time.process_time() - cpu}
-    print(json.dumps({**seconds, "memory_before": before, "memory": memory()}))
+    print(json.dumps({**seconds, "memory_before": before, "memory": peak_memory()}))
     del kept
 
 
-def started(kind: str, data: Path, cache: Path) -> dict[str, float]:
-    """One start in a process of its own."""
+def measure_in_process(kind: str, data: Path, cache: Path) -> dict[str, float]:
+    """Time one start in a separate process."""
     command = [sys.executable, __file__, "--data", str(data), "--measure", kind]
     environment = {**os.environ, "SURELABEL_CACHE": str(cache)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def starts(data: Path, rounds: int) -> dict[str, list[dict[str, float]]]:
-    """All kinds of start, in turns; a first start has an empty cache."""
+def measure_starts(data: Path, rounds: int) -> dict[str, list[dict[str, float]]]:
+    """Time all kinds of start in turns; a first start has an empty cache."""
     found: dict[str, list[dict[str, float]]] = {"bare": [], "first": [], "cached": []}
     with tempfile.TemporaryDirectory() as folder:
-        kept = Path(folder) / "kept"
-        started("cached", data, kept)
+        filled = Path(folder) / "filled"
+        measure_in_process("cached", data, filled)
         for number in range(rounds):
             for kind in random.Random(number).sample(list(found), len(found)):
-                cache = kept if kind == "cached" else Path(folder) / str(number)
-                found[kind].append(started(kind, data, cache))
+                cache = filled if kind == "cached" else Path(folder) / str(number)
+                found[kind].append(measure_in_process(kind, data, cache))
             print(f"start {number + 1} of {rounds}", file=sys.stderr)
     return found
 
@@ -115,11 +118,11 @@ def starts(data: Path, rounds: int) -> dict[str, list[dict[str, float]]]:
 # Batches, in this process.
 
 Batches = Iterator[tuple[Any, Any]]
-"""Inputs and labels, without end."""
+"""Inputs and labels, endlessly."""
 
 
 def make_contenders(x, label) -> dict[str, Batches]:
-    """Endless walks over all rows, by name."""
+    """Return endless passes over all rows, by name."""
     from torch.utils.data import DataLoader
 
     from surelabel.data.augment import Augment
@@ -128,15 +131,15 @@ def make_contenders(x, label) -> dict[str, Batches]:
 
     rows = Examples(x, label, np.arange(len(x)).astype(str))
     return {
-        "bare loop": bare(x, label),
-        "loader": ours(Loader(rows, BATCH)),
-        "augmenting loader": ours(Loader(rows, BATCH, augment=Augment(4, True, 0))),
-        "per-sample DataLoader": endless(DataLoader(PerSample(x, label), BATCH, shuffle=True)),
+        "bare loop": index_batches(x, label),
+        "loader": loader_batches(Loader(rows, BATCH)),
+        "augmenting loader": loader_batches(Loader(rows, BATCH, augment=Augment(4, True, 0))),
+        "per-sample DataLoader": repeat(DataLoader(PerSample(x, label), BATCH, shuffle=True)),
     }
 
 
-def bare(x, label) -> Batches:
-    """Tensors that are indexed."""
+def index_batches(x, label) -> Batches:
+    """Yield batches by indexing the tensors."""
     import torch
 
     while True:
@@ -144,8 +147,8 @@ def bare(x, label) -> Batches:
             yield x[index], label[index]
 
 
-def ours(loader) -> Batches:
-    """As the engine walks."""
+def loader_batches(loader) -> Batches:
+    """Yield batches of our loader, as the engine does."""
     from surelabel.core import View
 
     for epoch in itertools.count():
@@ -153,14 +156,14 @@ def ours(loader) -> Batches:
             yield step["batch"].x, step["batch"].label
 
 
-def endless(loader) -> Batches:
-    """Epoch after epoch."""
+def repeat(loader) -> Batches:
+    """Yield the batches of a DataLoader, epoch after epoch."""
     while True:
         yield from loader
 
 
 class PerSample:
-    """What tutorials do: an image at a time is padded, cropped, mirrored and normalised."""
+    """The way of tutorials: images are padded, cropped, mirrored and normalised one at a time."""
 
     def __init__(self, x, label) -> None:
         import torch
@@ -181,15 +184,15 @@ class PerSample:
         return ((image.flip(2) if mirror else image).float() - self.mean) / self.std, self.label[row]
 
 
-def trained(batches: Batches, mean: tuple[float, ...], std: tuple[float, ...]) -> Iterator[None]:
-    """Training steps of a small network."""
+def train_steps(batches: Batches, mean: tuple[float, ...], std: tuple[float, ...]) -> Iterator[None]:
+    """Train a small network, one step per iteration."""
     import torch
     import torch.nn.functional as F
 
     from surelabel import models
     from surelabel.models import Network
 
-    backbone = models.backbone("cnn", (3, 32, 32), {})
+    backbone = models.make_backbone("cnn", (3, 32, 32), {})
     scale = {name: torch.tensor(values).view(3, 1, 1) for name, values in (("mean", mean), ("std", std))}
     network = Network(backbone, backbone.num_features, 10, **scale)
     optimiser = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)
@@ -204,8 +207,11 @@ def trained(batches: Batches, mean: tuple[float, ...], std: tuple[float, ...]) -
 Row = dict[str, Any]
 
 
-def compared(contenders: dict[str, Iterator[Any]], num_rows: int, rounds: int, warm_up: int = 5) -> dict[str, Row]:
-    """Samples per second of each, and over the first one's, from rounds in which each does one step in random order."""
+def compare(contenders: dict[str, Iterator[Any]], num_rows: int, rounds: int, warm_up: int = 5) -> dict[str, Row]:
+    """Return samples per second of each contender, and their ratio to the first one's.
+
+    In each round every contender does one step, in random order.
+    """
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
     for number in range(-warm_up, rounds):
         for name in random.Random(number).sample(list(contenders), len(contenders)):
@@ -225,7 +231,7 @@ def compared(contenders: dict[str, Iterator[Any]], num_rows: int, rounds: int, w
 
 
 def bootstrap(ratios: list[float], draws: int = 4000) -> tuple[float, float, float]:
-    """The median and its 95 % interval."""
+    """Return the median and its 95 % interval."""
     medians = np.median(np.random.default_rng(0).choice(ratios, (draws, len(ratios))), axis=1)
     return statistics.median(ratios), *map(float, np.quantile(medians, [0.025, 0.975]))
 
@@ -233,8 +239,8 @@ def bootstrap(ratios: list[float], draws: int = 4000) -> tuple[float, float, flo
 # Streams of large images.
 
 
-def photographs(folder: Path, blobs: list[bytes], count: int) -> list[Path]:
-    """JPEG files of 500 x 375 pixels with something in them."""
+def write_photographs(folder: Path, blobs: list[bytes], count: int) -> list[Path]:
+    """Write CIFAR images as JPEG files of 500 x 375 pixels."""
     from PIL import Image
 
     paths = [folder / f"{number:04d}.jpg" for number in range(count)]
@@ -244,7 +250,7 @@ def photographs(folder: Path, blobs: list[bytes], count: int) -> list[Path]:
 
 
 class PerPhotograph:
-    """What tutorials do: open, resize the short side to 256, crop 224, mirror, normalise."""
+    """The way of tutorials: open, resize the short side to 256, crop 224, mirror, normalise."""
 
     def __init__(self, paths: list[Path]) -> None:
         self.paths = paths
@@ -265,8 +271,8 @@ class PerPhotograph:
         return (x.float() / 255 - 0.5) / 0.25
 
 
-def streams(data: Path, rounds: int, workers: int, count: int = 384) -> dict[str, Row]:
-    """Batches of photographs."""
+def compare_streams(data: Path, rounds: int, workers: int, count: int = 384) -> dict[str, Row]:
+    """Compare whole passes over photographs."""
     import torch
     from torch.utils.data import DataLoader
 
@@ -278,45 +284,45 @@ def streams(data: Path, rounds: int, workers: int, count: int = 384) -> dict[str
     from surelabel.data.loader import Loader
 
     with tempfile.TemporaryDirectory() as folder:
-        paths = photographs(Path(folder), encoded(data), count)
+        paths = write_photographs(Path(folder), read_encoded(data), count)
         usual = DataLoader(PerPhotograph(paths), BATCH, shuffle=True, num_workers=workers)
         config = DataConfig(source="photographs", decode="stream", image_size=256, cache=False, workers=workers)
         x, _ = load_images(Files(paths), config, None, "photographs")
         rows = Examples(x, torch.zeros(count, dtype=torch.long), np.arange(count).astype(str), crop=224)
         loader = Loader(rows, BATCH, augment=Augment(0, True, 0, crop=224))
-        walks = {
+        passes = {
             "per-sample DataLoader": lambda: iter(usual),
             "streaming loader": lambda: loader.passes({"batch": View()}, str(time.perf_counter())),
         }
-        return compared({name: whole(walk) for name, walk in walks.items()}, count, rounds, warm_up=1)
+        return compare({name: whole_passes(one) for name, one in passes.items()}, count, rounds, warm_up=1)
 
 
-def whole(walk: Callable[[], Iterator[Any]]) -> Iterator[int]:
-    """A whole walk at each step."""
+def whole_passes(one_pass: Callable[[], Iterator[Any]]) -> Iterator[int]:
+    """Do a whole pass at each iteration."""
     while True:
-        yield sum(1 for _ in walk())
+        yield sum(1 for _ in one_pass())
 
 
-# What is shown.
+# The tables.
 
 
-def batches(data: Path, rounds: int) -> dict[str, dict[str, Row]]:
-    """Of batches alone, and of training on them."""
+def compare_batches(data: Path, rounds: int) -> dict[str, dict[str, Row]]:
+    """Compare batches alone, and training on them."""
     from surelabel.config import DataConfig
     from surelabel.data import load_corpus
 
     train = load_corpus(DataConfig(source=str(data / SOURCE))).train
-    alone = compared(make_contenders(train.x, train.label), BATCH, rounds)
+    alone = compare(make_contenders(train.x, train.label), BATCH, rounds)
     scales = {"per-sample DataLoader": ((0.0,) * 3, (1.0,) * 3)}
     training = {
-        name: trained(walk, *scales.get(name, (MEAN, STD)))
-        for name, walk in make_contenders(train.x, train.label).items()
+        name: train_steps(contender, *scales.get(name, (MEAN, STD)))
+        for name, contender in make_contenders(train.x, train.label).items()
     }
-    return {"batches alone": alone, "training on them": compared(training, BATCH, rounds)}
+    return {"batches alone": alone, "training on them": compare(training, BATCH, rounds)}
 
 
 def show(title: str, table: dict[str, Row], with_cpu: bool) -> None:
-    """Samples per second, and ratios with their intervals."""
+    """Print samples per second, and ratios with their intervals."""
     print(f"\n{title}")
     for name, row in table.items():
         ratios = "   ".join(
@@ -327,10 +333,9 @@ def show(title: str, table: dict[str, Row], with_cpu: bool) -> None:
 
 
 def show_starts(found: dict[str, list[dict[str, float]]]) -> None:
-    """Seconds, the ratio with its interval, and memory."""
-    print(
-        "\nstarts, over the bare decode loop: wall time [95 % interval], CPU time; peak memory, of which before the start"
-    )
+    """Print seconds, the ratio with its interval, and memory."""
+    print("\nstarts, over the bare decode loop: wall time [95 % interval], CPU time;", end=" ")
+    print("peak memory, of which before the start")
     for kind, runs in found.items():
         pairs = list(zip(runs, found["bare"], strict=True))
         median, low, high = bootstrap([own["seconds"] / bare["seconds"] for own, bare in pairs])
@@ -347,9 +352,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help=f"folder that holds {SOURCE}")
     parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--walks", type=int, default=5, help="over the photographs")
+    parser.add_argument("--walks", type=int, default=5, help="passes over the photographs")
     parser.add_argument("--starts", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1, help="of training")
+    parser.add_argument("--threads", type=int, default=1, help="threads of training")
     parser.add_argument("--workers", type=int, default=2, help="processes that decode photographs")
     parser.add_argument("--only", choices=("batches", "streams", "starts"))
     parser.add_argument("--measure", choices=("bare", "first", "cached"), help=argparse.SUPPRESS)
@@ -357,22 +362,21 @@ def main() -> None:
     if arguments.measure:
         measure(arguments.measure, arguments.data)
         return
-    print(
-        f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ratios over a table's first line, median [95 % interval]"
-    )
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f};", end=" ")
+    print("ratios over a table's first line, median [95 % interval]")
     if arguments.only in (None, "batches"):
         import torch
 
         torch.set_num_threads(arguments.threads)
-        for name, table in batches(arguments.data, arguments.rounds).items():
+        for name, table in compare_batches(arguments.data, arguments.rounds).items():
             show(
                 f"{name}, {arguments.rounds} rounds, batch {BATCH}, {arguments.threads} thread(s)", table, with_cpu=True
             )
     if arguments.only in (None, "streams"):
         title = f"photographs, {arguments.walks} walks, {arguments.workers} workers"
-        show(title, streams(arguments.data, arguments.walks, arguments.workers), with_cpu=False)
+        show(title, compare_streams(arguments.data, arguments.walks, arguments.workers), with_cpu=False)
     if arguments.only in (None, "starts"):
-        show_starts(starts(arguments.data, arguments.starts))
+        show_starts(measure_starts(arguments.data, arguments.starts))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,22 @@
-"""Every method side by side on digits: same network, same settings, same number of epochs.
+"""Compare all methods on digits, with the same network, settings and number of epochs.
 
-    python benchmarks/leaderboard.py --folder runs/leaderboard [--workers 2]            # train what is missing, print the tables
-    python benchmarks/leaderboard.py --folder runs/leaderboard --write docs/results     # and write them as markdown and csv
-    python benchmarks/leaderboard.py --folder runs/leaderboard --tune                   # how the entries of CHOSEN were chosen
-    python benchmarks/leaderboard.py --folder runs/leaderboard --explain --only forward # memorisation and estimates of finished runs
+    python benchmarks/leaderboard.py --folder runs/leaderboard [--workers 2]
+        trains what is missing and prints the tables
+    python benchmarks/leaderboard.py --folder runs/leaderboard --write docs/results
+        also writes them as Markdown and CSV
+    python benchmarks/leaderboard.py --folder runs/leaderboard --tune
+        chooses the entries of CHOSEN
+    python benchmarks/leaderboard.py --folder runs/leaderboard --explain --only forward
+        prints memorisation and estimates of finished runs
 
-Noise: 40 % symmetric (true class excluded) and 30 % pair flip. Seeds 0, 1, 2; the four best by last-epoch test accuracy get
-seeds 3 and 4 too. Resumable: finished runs are kept in the folder, interrupted ones go on.
+The noise is 40 % symmetric (true class excluded) or 30 % pair flip. Seeds are 0, 1 and 2; the four
+methods with the best test accuracy in the last epoch also get seeds 3 and 4. Finished runs are
+kept in the folder, and interrupted ones are resumed.
 
-Hyper-parameters are the published ones unless CHOSEN says otherwise. An entry there was chosen from at most three CANDIDATES, on
-seed 0, by accuracy on a NOISY validation split of a tenth at the last epoch (mean over both noises): no clean label took part.
-Equal ones are told apart by the mean over the last ten epochs.
+Hyperparameters are the published ones unless CHOSEN overrides them. Its entries were chosen from
+at most three CANDIDATES, on seed 0, by the accuracy of the last epoch on a NOISY validation split
+of a tenth (mean over both noises), so no clean label was used. Ties are broken by the mean over
+the last ten epochs.
 """
 
 import argparse
@@ -55,7 +61,7 @@ CANDIDATES: dict[str, list[dict]] = {
     "sl": [{}, {"forward_weight": 0.01}],
     "tce": [{}, {"order": 4}, {"order": 6}],
 }
-"""At most three for methods whose published values are tuned to data set and noise; the first is our default."""
+"""For methods whose published values are tuned to data set and noise; the default is first."""
 CHOSEN: dict[str, dict] = {
     "beta_mixture": {"variant": "dynamic"},
     "bootstrap": {"target": "soft"},
@@ -74,18 +80,18 @@ CHOSEN: dict[str, dict] = {
     "sat": {"correction_start": 2},
     "sl": {"forward_weight": 0.01},
 }
-"""What `--tune` chose, where it is not the default."""
+"""The choices of `--tune` that are not the default."""
 NUM_BEST, MORE_SEEDS = 4, (3, 4)
 COLUMNS = ("method", "seeds", "test", "std", "best_oracle", "auroc", "correction", "seconds_over_cross_entropy")
 
 
 def slug(text: str) -> str:
-    """A name for a folder."""
+    """Return a text as a folder name."""
     return "".join(c if c.isalnum() else "-" for c in text)
 
 
-def config_for(method: str, noise: str, seed: int, options: dict, validation: float = 0.0) -> dict:
-    """One run's configuration."""
+def make_config(method: str, noise: str, seed: int, options: dict, validation: float = 0.0) -> dict:
+    """Return the configuration of one run."""
     return {
         **SETTINGS,
         "data": {**SETTINGS["data"], "validation_fraction": validation},
@@ -96,7 +102,7 @@ def config_for(method: str, noise: str, seed: int, options: dict, validation: fl
 
 
 def train(config: dict, folder: str) -> None:
-    """Train one run, or go on with it, or leave it if it is done with this configuration."""
+    """Train or resume one run; leave it alone if it is done with this configuration."""
     import shutil
 
     from surelabel.api import fit, resume
@@ -112,7 +118,7 @@ def train(config: dict, folder: str) -> None:
 
 
 def train_all(jobs: list[tuple[dict, str]], workers: int) -> None:
-    """Train jobs side by side, saying how many are done; failures are listed at the end and do not stop the rest."""
+    """Train jobs in parallel and print progress; failures do not stop the rest, but are listed."""
     failures = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
@@ -126,12 +132,12 @@ def train_all(jobs: list[tuple[dict, str]], workers: int) -> None:
 
 
 def run_folder(folder: Path, method: str, noise: str, seed: int) -> str:
-    """Where a run of the table lives."""
+    """Return the folder of a run of the table."""
     return str(folder / f"{method}--{slug(noise)}--{seed}")
 
 
-def measured(folder: str) -> dict[str, float]:
-    """One finished run's figures."""
+def measure(folder: str) -> dict[str, float]:
+    """Return the figures of one finished run."""
     import surelabel
     from surelabel.runs.run_dir import RunDir
 
@@ -147,14 +153,14 @@ def measured(folder: str) -> dict[str, float]:
     }
 
 
-def table(folder: Path, noise: str, names: list[str]) -> list[dict]:
-    """One row per method, best last-epoch accuracy first."""
+def make_table(folder: Path, noise: str, names: list[str]) -> list[dict]:
+    """Return one row per method, sorted by test accuracy in the last epoch."""
     rows = []
     for name in names:
         runs = [f for seed in range(5) if (Path(f := run_folder(folder, name, noise, seed)) / "done").exists()]
         if not runs:
             continue
-        figures = [measured(run) for run in runs]
+        figures = [measure(run) for run in runs]
         mean = {key: statistics.fmean(figure[key] for figure in figures) for key in figures[0]}
         std = statistics.stdev([f["test"] for f in figures]) if len(figures) > 1 else 0.0
         rows.append({"method": name, "seeds": len(runs), "std": std, **mean})
@@ -165,8 +171,11 @@ def table(folder: Path, noise: str, names: list[str]) -> list[dict]:
 
 
 def as_markdown(rows: list[dict]) -> Iterator[str]:
-    """The table for people."""
-    yield "| method | seeds | test, last epoch | test, best epoch (oracle) | AUROC of verdict | correction | time / cross entropy |"
+    """Yield the lines of the table in Markdown."""
+    yield (
+        "| method | seeds | test, last epoch | test, best epoch (oracle) | AUROC of verdict | correction "
+        "| time / cross entropy |"
+    )
     yield "|---|---|---|---|---|---|---|"
     for row in rows:
         yield (
@@ -176,7 +185,7 @@ def as_markdown(rows: list[dict]) -> Iterator[str]:
 
 
 def explain(folder: Path, names: list[str]) -> None:
-    """What the runs under symmetric noise say of a method: memorised false labels, and the estimates it noted on its way."""
+    """Print memorised false labels under symmetric noise, and the estimates that methods noted."""
     from surelabel.runs.run_dir import RunDir
 
     noise = next(iter(NOISES))
@@ -185,27 +194,27 @@ def explain(folder: Path, names: list[str]) -> None:
         memorised = [run[-1]["false_labels"]["memorised"] for run in rows]
         print(
             f"{name}: memorised false labels in the last epoch, seeds 0, 1, 2:",
-            *(f"{share:.3f}" for share in memorised),
+            *(f"{fraction:.3f}" for fraction in memorised),
         )
         noted = [row for row in rows[0] if "estimates" in row]
         for row in noted[:: max(1, len(noted) // 10)]:
             estimates = {key: diagonal_mean(value) for key, value in row["estimates"].items()}
-            share = row.get("false_labels", {}).get("memorised", float("nan"))
-            print(f"    seed 0, epoch {row['epoch']}, memorised {share:.3f}:", estimates)
+            fraction = row.get("false_labels", {}).get("memorised", float("nan"))
+            print(f"    seed 0, epoch {row['epoch']}, memorised {fraction:.3f}:", estimates)
 
 
 def diagonal_mean(value: object) -> object:
-    """A matrix as the mean of its diagonal; anything else as it is."""
+    """Return the mean of a matrix's diagonal; anything else unchanged."""
     if isinstance(value, list) and value and isinstance(value[0], list):
         return statistics.fmean(value[i][i] for i in range(len(value)))
     return value
 
 
 def tune(folder: Path, names: list[str], workers: int) -> None:
-    """Train every candidate on seed 0 with a noisy validation split, and print which one wins."""
+    """Train every candidate on seed 0 with a noisy validation split, and print the winners."""
     jobs = {
         (name, number, noise): (
-            config_for(name, noise, 0, options, 0.1),
+            make_config(name, noise, 0, options, 0.1),
             str(folder / f"tune-{name}-{number}-{slug(noise)}"),
         )
         for name in names
@@ -236,7 +245,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="+", default=methods.names())
     parser.add_argument("--tune", action="store_true")
-    parser.add_argument("--explain", action="store_true", help="what finished runs say of the methods of --only")
+    parser.add_argument("--explain", action="store_true", help="memorisation and estimates of finished runs")
     parser.add_argument("--write", type=Path)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
@@ -247,18 +256,18 @@ def main() -> None:
         tune(arguments.folder, arguments.only, arguments.workers)
         return
     seeds = {(name, noise): [0, 1, 2] for name in arguments.only for noise in NOISES}
-    for _ in range(2):  # once for everybody, once more for the best
+    for _ in range(2):  # once for all methods, then with more seeds for the best
         jobs = [
-            (config_for(name, noise, seed, CHOSEN.get(name, {})), run_folder(arguments.folder, name, noise, seed))
+            (make_config(name, noise, seed, CHOSEN.get(name, {})), run_folder(arguments.folder, name, noise, seed))
             for (name, noise), wanted in seeds.items()
             for seed in wanted
         ]
         train_all([job for job in jobs if not (Path(job[1]) / "done").exists()], arguments.workers)
         for noise in NOISES:
-            for row in table(arguments.folder, noise, arguments.only)[:NUM_BEST]:
+            for row in make_table(arguments.folder, noise, arguments.only)[:NUM_BEST]:
                 seeds[row["method"], noise] = [0, 1, 2, *MORE_SEEDS]
     for noise in NOISES:
-        rows = table(arguments.folder, noise, arguments.only)
+        rows = make_table(arguments.folder, noise, arguments.only)
         print(f"\n## {noise}\n", *as_markdown(rows), sep="\n")
         if arguments.write:
             arguments.write.mkdir(parents=True, exist_ok=True)

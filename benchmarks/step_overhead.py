@@ -1,12 +1,15 @@
-"""What CAR and the engine cost: ratios of times measured side by side in one run.
+"""Measure what CAR and the engine cost, as ratios of times from one run.
 
     python benchmarks/step_overhead.py [--pairs 40] [--threads 2]
     python benchmarks/step_overhead.py --methods --pairs 8 --side 16
 
-Step: the engine's whole training step (forward, loss, per-sample state, backward, optimiser) with CAR against cross entropy, same
-network, same batch of 64. The two are timed alternately, the order drawn anew for each pair; the ratio is the median over
-pairs, with a bootstrap interval. Epoch: the engine's epoch (evaluation and checkpoints aside) against a bare loop over the
-same tensors with the same network and optimiser, also alternately; the ratio is of samples per second.
+Step: the engine's whole training step (forward, loss, per-sample state, backward, optimiser) with
+CAR against the same step with cross entropy, on the same network and the same batch of 64. The two
+are timed in pairs, in random order within a pair. The ratio is the median over pairs, with a
+bootstrap interval.
+
+Epoch: the engine's epoch, without evaluation and checkpoints, against a bare loop over the same
+tensors with the same network and optimiser, also in pairs. The ratio is of samples per second.
 """
 
 import argparse
@@ -34,7 +37,7 @@ BATCH = 64
 
 
 def random_corpus(num_rows: int, side: int = 32) -> Corpus:
-    """Images, by default of CIFAR's size, with random labels; what they show does not change the time."""
+    """Make random images, by default of CIFAR's size; their content does not change the time."""
     rng = np.random.default_rng(0)
     x = torch.from_numpy(rng.integers(0, 256, (num_rows, 3, side, side), dtype=np.uint8))
     label = torch.from_numpy(rng.integers(0, 10, num_rows))
@@ -42,7 +45,7 @@ def random_corpus(num_rows: int, side: int = 32) -> Corpus:
 
 
 def make_engine(method: str, model: str, corpus: Corpus, folder: str, threads: int) -> Engine:
-    """An engine that is ready to train, without augmentation, as the bare loop has none."""
+    """Make an engine that is ready to train, without augmentation, like the bare loop."""
     content = {
         "data": {"source": "random"},
         "method": method,
@@ -73,14 +76,14 @@ def make_engine(method: str, model: str, corpus: Corpus, folder: str, threads: i
 
 
 def bootstrap(ratios: list[float], draws: int = 4000) -> tuple[float, float, float]:
-    """The median and its 95 % interval."""
+    """Return the median and its 95 % interval."""
     rng = np.random.default_rng(0)
     medians = np.median(rng.choice(ratios, (draws, len(ratios))), axis=1)
     return statistics.median(ratios), *np.quantile(medians, [0.025, 0.975])
 
 
-def interleaved(first, second, pairs: int, warm_up: int = 2) -> list[float]:
-    """Times of `first` over times of `second`, pair by pair, in random order within a pair."""
+def time_pairs(first, second, pairs: int, warm_up: int = 2) -> list[float]:
+    """Return the time of `first` over that of `second`, for pairs in random order."""
     rng = np.random.default_rng(0)
     for _ in range(warm_up):
         first()
@@ -97,7 +100,7 @@ def interleaved(first, second, pairs: int, warm_up: int = 2) -> list[float]:
 
 
 def make_step(method: str, model: str, corpus: Corpus, folder: str, threads: int):
-    """One training step of a method's last stage, three quarters through it, and the rows that it trains on."""
+    """Return a training step at three quarters of a method's last stage, and its number of rows."""
     engine = make_engine(method, model, corpus, folder, threads)
     stage = engine.method.stages()[-1]
     engine._begin_stage(stage)
@@ -112,17 +115,20 @@ def make_step(method: str, model: str, corpus: Corpus, folder: str, threads: int
 
 
 def step_ratio(method: str, model: str, pairs: int, threads: int, side: int = 32) -> tuple[float, float, float]:
-    """A method's step over a cross-entropy step, per row."""
+    """Return the time of a method's step over that of cross entropy, per row."""
     corpus = random_corpus(4 * BATCH, side)
     with tempfile.TemporaryDirectory() as folder:
         (first, rows), (second, base_rows) = (
             make_step(name, model, corpus, folder, threads) for name in (method, "cross_entropy")
         )
-        return bootstrap([ratio * base_rows / rows for ratio in interleaved(first, second, pairs)])
+        return bootstrap([ratio * base_rows / rows for ratio in time_pairs(first, second, pairs)])
 
 
 def single_network_steps(names: list[str], pairs: int, threads: int, side: int) -> None:
-    """Every single-network method on resnet18, over what its listed passes cost if a backward pass is two forward ones."""
+    """Time the steps of single-network methods on resnet18, also per listed pass.
+
+    A backward pass counts as two forward passes.
+    """
     print(f"{pairs} interleaved pairs, {threads} threads, batch {BATCH}, {side} x {side} images")
     print("step over a cross-entropy step on resnet18, and the same per listed pass (backward counted as two forward)")
     for name in names:
@@ -135,7 +141,7 @@ def single_network_steps(names: list[str], pairs: int, threads: int, side: int) 
 
 
 def epoch_ratio(pairs: int, threads: int, num_rows: int = 512) -> tuple[float, float, float]:
-    """The engine's samples per second over a bare loop's."""
+    """Return the engine's samples per second over those of a bare loop."""
     corpus = random_corpus(num_rows)
     with tempfile.TemporaryDirectory() as folder:
         engine = make_engine("cross_entropy", "cnn", corpus, folder, threads)
@@ -158,7 +164,7 @@ def epoch_ratio(pairs: int, threads: int, num_rows: int = 512) -> tuple[float, f
                 loss.backward()
                 optimiser.step()
 
-        return bootstrap(interleaved(bare_epoch, engine_epoch, pairs))
+        return bootstrap(time_pairs(bare_epoch, engine_epoch, pairs))
 
 
 def main() -> None:
@@ -168,7 +174,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", nargs="+", default=methods.names(), help="with --methods")
     parser.add_argument(
-        "--side", type=int, default=32, help="of the images, with --methods; smaller ones are a stricter test"
+        "--side", type=int, default=32, help="image side with --methods; smaller images are a stricter test"
     )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--methods", action="store_true", help="all single-network methods on resnet18 instead")
@@ -184,9 +190,8 @@ def main() -> None:
     if arguments.json:
         print(json.dumps(result))
         return
-    print(
-        f"{arguments.pairs} interleaved pairs, {arguments.threads} threads, batch {BATCH}; median [95 % bootstrap interval]"
-    )
+    print(f"{arguments.pairs} interleaved pairs, {arguments.threads} threads, batch {BATCH}")
+    print("median [95 % bootstrap interval]")
     for name, (median, low, high) in result.items():
         print(f"{name:48} {median:.3f} [{low:.3f}, {high:.3f}]")
 

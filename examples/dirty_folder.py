@@ -1,9 +1,10 @@
-"""Write a folder to try surelabel on: digits as images, one sub-folder a class, a fifth of them in the wrong one.
+"""Write a folder to try surelabel on: images of digits, a fifth of them in the wrong sub-folder.
 
     python examples/dirty_folder.py dirty
     surelabel fit dirty --epochs 60 --out runs/dirty
 
-FOLDER-truth.csv beside it says what each image shows; nothing reads it but you.
+There is one sub-folder per class. FOLDER-truth.csv, beside the folder, lists the true class of each
+image; surelabel does not read it.
 """
 
 import argparse
@@ -18,10 +19,11 @@ NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 def main() -> None:
+    """Write the folder and the file of true classes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--wrong", type=float, default=0.2, help="share of the images in a wrong sub-folder")
-    parser.add_argument("--count", type=int, default=1797, help="images; there are 1797")
+    parser.add_argument("--wrong", type=float, default=0.2, help="fraction of images in a wrong sub-folder")
+    parser.add_argument("--count", type=int, default=1797, help="number of images, at most 1797")
     options = parser.parse_args()
     digits, rng = load_digits(), np.random.default_rng(0)
     clean = digits.target[: options.count]

@@ -1,13 +1,15 @@
-"""The page on adding a method: its code, dropped into a temporary package, trains by name."""
+"""The page on adding a method: its code trains by name from a temporary package."""
 
 import re
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 import surelabel
 from surelabel import methods
+from surelabel.console import Silent
 from surelabel.core.method import option_help
 from surelabel.errors import ConfigError
 
@@ -16,7 +18,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "add-a-method.md"
 
 @pytest.fixture
 def package(tmp_path, monkeypatch):
-    """A package with the page's method in it."""
+    """A package that contains the page's method."""
     code = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]
     folder = tmp_path / "my_methods"
     folder.mkdir()
@@ -40,6 +42,22 @@ def test_it_trains_by_name(tiny, tmp_path):
 
 
 @pytest.mark.usefixtures("package")
+def test_its_verdict_and_its_advice_reach_the_user(tiny, tmp_path):
+    class Listens(Silent):
+        heard: ClassVar[list[str]] = []
+
+        def warn(self, text):
+            self.heard.append(text)
+
+    config = tiny("my_methods.doubt", train__epochs=2, data__validation_fraction=0.2)
+    samples = surelabel.fit(config, tmp_path / "run", progress=Listens()).samples().to_pylist()
+    trained = [row for row in samples if row["split"] == "train"]
+    assert all(row["belief"] == row["quality"] for row in trained)
+    assert all(row["belief"] is None for row in samples if row["split"] != "train")
+    assert any("momentum=0.9 hardly forgets in 2 epochs" in text for text in Listens.heard)
+
+
+@pytest.mark.usefixtures("package")
 def test_a_run_does_not_decide_what_code_is_imported(tiny, tmp_path):
     run = surelabel.fit(tiny("my_methods.doubt", train__epochs=1), tmp_path / "run")
     for name in [name for name in sys.modules if name.startswith("my_methods")]:
@@ -54,13 +72,13 @@ def test_a_run_does_not_decide_what_code_is_imported(tiny, tmp_path):
 def test_its_options_are_checked_and_explained():
     assert option_help(methods.find("my_methods.doubt"))["momentum"].startswith("m, the share")
     with pytest.raises(ConfigError, match=r"method\.momentum: .*less than 1.*got 2"):
-        methods.checked_options("my_methods.doubt", {"momentum": 2})
+        methods.validate_options("my_methods.doubt", {"momentum": 2})
     with pytest.raises(ConfigError, match="did you mean momentum"):
-        methods.checked_options("my_methods.doubt", {"momentun": 0.5})
+        methods.validate_options("my_methods.doubt", {"momentun": 0.5})
 
 
 @pytest.mark.usefixtures("package")
-def test_what_cannot_be_found_is_said():
+def test_errors_name_what_cannot_be_found():
     with pytest.raises(ConfigError, match=r"my_methods\.nothing.*no module"):
         methods.find("my_methods.nothing")
     with pytest.raises(ConfigError, match=r"my_methods\.empty must define exactly one Method"):

@@ -1,17 +1,17 @@
-"""What training shows: bars on a terminal, plain lines elsewhere."""
+"""Progress of training: a bar on a terminal, lines elsewhere."""
 
 import io
 
 from rich.console import Console
 
-from surelabel.console import Bars, Plain
+from surelabel.console import ProgressBar, ProgressLines
 
 ROW = {"epoch": 3, "loss": 0.5, "samples_per_second": 1234.0, "tests": {"test": {"top1": 0.75}}}
 
 
 def shown_by_bars(*rows: dict) -> str:
     console = Console(file=io.StringIO(), force_terminal=True, width=200)
-    with Bars(console, "car") as bars:
+    with ProgressBar(console, "car") as bars:
         bars.begin(num_epochs=4, done=0)
         bars.step(epoch=1, batch=5, num_batches=10, loss=1.25)
         for row in rows:
@@ -34,7 +34,7 @@ def test_bars_move_within_an_epoch():
 
 def test_plain_lines_say_the_same_and_always_the_last_epoch():
     lines: list[str] = []
-    plain = Plain(lines.append, every=1000.0)
+    plain = ProgressLines(lines.append, every=1000.0)
     plain.begin(num_epochs=4, done=0)
     plain.epoch(ROW)
     assert lines == []
@@ -48,7 +48,7 @@ def test_plain_lines_say_the_same_and_always_the_last_epoch():
 
 def test_without_a_test_set_the_accuracy_is_named_for_what_it_is():
     lines: list[str] = []
-    plain = Plain(lines.append, every=0.0)
+    plain = ProgressLines(lines.append, every=0.0)
     plain.begin(num_epochs=4, done=0)
     plain.epoch({"epoch": 1, "loss": 0.5, "samples_per_second": 9.0, "given_accuracy": 0.625})
     assert "given labels predicted 0.625" in lines[0]

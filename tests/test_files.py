@@ -1,4 +1,4 @@
-"""Files written whole, locks, and links that lead nowhere."""
+"""Atomic writes, locks, and links that are never followed."""
 
 import os
 
@@ -10,7 +10,7 @@ from surelabel.errors import ConfigError, RunError
 
 @pytest.fixture
 def victim(tmp_path):
-    """A user's file that nothing may touch."""
+    """Write a user's file that nothing may touch."""
     path = tmp_path / "home" / "precious.txt"
     path.parent.mkdir()
     path.write_text("precious")
@@ -25,7 +25,7 @@ class TestReplace:
         assert not (tmp_path / "out.txt").is_symlink()
         assert victim.read_text() == "precious"
 
-    def test_temporary_names_differ_each_time_and_are_made_anew(self, tmp_path):
+    def test_temporary_names_differ_each_time(self, tmp_path):
         seen = []
         for _ in range(2):
             files.replace(tmp_path / "a.txt", lambda path: (seen.append(path.name), path.write_text("x")))
@@ -33,7 +33,7 @@ class TestReplace:
         assert all(name.startswith(".a.txt.") and name.endswith(files.TEMPORARY) for name in seen)
 
     def test_a_name_that_is_taken_is_not_opened(self, tmp_path, victim, monkeypatch):
-        monkeypatch.setattr(files.secrets, "token_hex", lambda size: "known")
+        monkeypatch.setattr(files.secrets, "token_hex", lambda _: "known")
         (tmp_path / ".a.txt.known.tmp").symlink_to(victim)
         with pytest.raises(FileExistsError):
             files.replace_text(tmp_path / "a.txt", "new")
@@ -65,7 +65,7 @@ class TestLinks:
 
     def test_a_link_laid_between_looking_and_opening_is_not_followed(self, tmp_path, victim, monkeypatch):
         (tmp_path / "lock").symlink_to(victim)
-        monkeypatch.setattr(files, "refuse_link", lambda path: None)
+        monkeypatch.setattr(files, "refuse_link", lambda _: None)
         with pytest.raises(OSError, match="Too many levels"):
             files.append_line(tmp_path / "lock", "x")
         assert victim.read_text() == "precious"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "lightning_fabric")
+HEAVY = ("torch", "sklearn", "pyarrow", "matplotlib", "lightning_fabric", "jinja2")
 
 
 def loaded_by(code):

@@ -49,7 +49,7 @@ def make_config(data: Any, settings: Mapping[str, Any] | None = None) -> RunConf
 
 
 def _describe(data: Any) -> str:
-    found = objects.described(data)
+    found = objects.describe_object(data)
     if found is None:
         form = (
             f"a mapping of {', '.join(map(str, data)) or 'nothing'}"
@@ -58,7 +58,7 @@ def _describe(data: Any) -> str:
         )
         raise ConfigError(
             f"data: got {form}; a configuration is a mapping with data, as {{'data': {{'source': ...}}}}, "
-            f"and data are a name, a path, or {objects.kinds()}"
+            f"and data are a name, a path, or {objects.list_kinds()}"
         )
     return found
 
@@ -117,8 +117,8 @@ def write_noise(
 
     `out` ends in .npy or .csv; the manifest has the same name and ends in .json.
     """
-    config, file = make_config(data, settings), noise.writable(out)
-    for written in (file, noise.beside(file)):
+    config, file = make_config(data, settings), noise.check_writable(out)
+    for written in (file, noise.manifest_path(file)):
         refuse_overwriting(written, configured_files(config), "--out")
     if config.noise is None:
         raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")

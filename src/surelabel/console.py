@@ -1,6 +1,6 @@
-"""Show text, tables, progress or one JSON value on the terminal; only the first process of a run does.
+"""Print text, tables, progress or JSON; of a run's processes, only rank 0 prints anything.
 
-Typer and Rich are imported when something is shown, so that importing the library stays cheap.
+Typer and Rich are imported on first use, so that importing the library stays cheap.
 """
 
 import contextlib
@@ -11,18 +11,18 @@ import math
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 PIPE_WIDTH = 160
-"""Columns of a table that goes into a file or a pipe, where nobody's window is too narrow."""
+"""Width of a table written to a file or a pipe."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def is_further_process() -> bool:
-    """Whether a launcher started this process beside a first one, which talks and writes for all."""
+    """Return whether this process has a non-zero rank: rank 0 prints and writes for all."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0
 
 
@@ -41,7 +41,7 @@ def say(text: str = "") -> None:
 
 
 def say_prose(text: str) -> None:
-    """Sentences on stdout: broken between words on a terminal, left whole elsewhere."""
+    """Print sentences on stdout, wrapped at words on a terminal and left whole elsewhere."""
     terminal = _console(highlight=False, markup=False)
     if terminal.is_terminal and not is_further_process():
         terminal.print(text)
@@ -58,12 +58,12 @@ def tell(text: str) -> None:
 
 
 def say_json(content: Any) -> None:
-    """One JSON value, on one line of stdout, so that `tail -n 1` finds it; what is not a number becomes null."""
+    """Print a JSON value on one line of stdout, where `tail -n 1` finds it; NaN becomes null."""
     say(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
-    """`value` with NumPy's scalars as Python's, NaN as None and paths as text."""
+    """Return `value` as JSON can hold it: NumPy scalars as Python's, NaN as None, paths as text."""
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -76,13 +76,13 @@ def plain(value: Any) -> Any:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at stdout as it is written, and it can draw."""
+    """Return whether stdout is an interactive terminal that can show block characters."""
     terminal = _console()
     return terminal.is_interactive and terminal.encoding.startswith("utf")
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool = False) -> None:
-    """A table on stdout: numbers to the right; cells that are too wide are cut, or wrapped where that is asked for."""
+    """Print a table on stdout, numbers aligned right; cut cells that are too wide, or wrap them."""
     if is_further_process():
         return
     cells = [[plain(value) for value in row] for row in rows]
@@ -101,7 +101,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool 
             min_width=len(column),
         )
     for row in cells:
-        # As Text, because a class may be called [red].
+        # Text is not parsed as markup: a class may be called [red].
         table.add_row(*(Text(cell(value)) for value in row))
     terminal = _console(highlight=False)
     if terminal.is_terminal:
@@ -114,63 +114,63 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool 
 
 
 def cell(value: Any) -> str:
-    """A plain value as a table shows it."""
+    """Format a value for a table."""
     if value is None:
         return "-"
     if isinstance(value, float):
         return f"{value:.3f}"
-    # Names of files come from elsewhere and must not move the cursor.
+    # File names come from the data and must not contain terminal control codes.
     return "".join(letter if letter.isprintable() else "?" for letter in str(value))
 
 
-def sparkline(shares: Sequence[float], width: int = 40) -> str:
-    """Values in [0, 1] as a row of blocks, the mean of neighbours where there are more than `width`."""
-    count = min(width, len(shares))
-    bounds = [round(part * len(shares) / count) for part in range(count + 1)] if count else [0]
-    parts = [shares[begin:end] for begin, end in itertools.pairwise(bounds)]
+def sparkline(fractions: Sequence[float], width: int = 40) -> str:
+    """Draw values in [0, 1] as a row of at most `width` blocks, averaging neighbours."""
+    count = min(width, len(fractions))
+    bounds = [round(part * len(fractions) / count) for part in range(count + 1)] if count else [0]
+    parts = [fractions[begin:end] for begin, end in itertools.pairwise(bounds)]
     means = [sum(part) / len(part) for part in parts]
     return "".join(BLOCKS[min(len(BLOCKS) - 1, int(mean * len(BLOCKS)))] for mean in means)
 
 
 class Silent:
-    """Shows nothing."""
+    """Progress that shows nothing."""
 
     title = ""
 
     def begin(self, num_epochs: int, done: int) -> None:
-        """Nothing."""
+        """Start at epoch `done` of `num_epochs`."""
 
     def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
-        """Nothing."""
+        """Report a batch."""
 
     def epoch(self, row: dict[str, Any]) -> None:
-        """Nothing."""
+        """Report an epoch by its row of metrics."""
 
     def warn(self, text: str) -> None:
-        """Nothing."""
+        """Report a note for the user."""
 
 
 def accuracy_text(row: dict[str, Any]) -> str:
-    """The accuracy to show for an epoch: the first test set's, else how far the given labels are predicted."""
+    """Format an epoch's accuracy on the first test set, or else on the given labels."""
     for measured in (row.get("tests") or {}).values():
         return f"test accuracy {measured['top1']:.3f}"
     return f"given labels predicted {row['given_accuracy']:.3f}" if "given_accuracy" in row else "accuracy -"
 
 
-class Plain(Silent):
-    """A line every now and then, for logs and pipes."""
+class ProgressLines(Silent):
+    """Progress as a line every few seconds, for logs and pipes."""
 
     def __init__(self, write: Any, every: float = 5.0, title: str = "") -> None:
         self.write, self.every, self.title = write, every, title
         self.num_epochs, self.began, self.first, self.shown = 0, 0.0, 0, 0.0
-        self.said: set[str] = set()
+        self.warned: set[str] = set()
 
     def begin(self, num_epochs: int, done: int) -> None:
-        """Remember where the clock starts."""
+        """Start the clock."""
         self.num_epochs, self.first, self.began, self.shown = num_epochs, done, time.monotonic(), time.monotonic()
 
     def epoch(self, row: dict[str, Any]) -> None:
-        """One line, if the last is long enough ago or this is the end."""
+        """Write a line if the last one is old enough or this is the last epoch."""
         now, done = time.monotonic(), row["epoch"]
         if now - self.shown < self.every and done < self.num_epochs:
             return
@@ -183,50 +183,65 @@ class Plain(Silent):
         )
 
     def warn(self, text: str) -> None:
-        """One line, once, however many runs are shown."""
-        if text not in self.said:
-            self.said.add(text)
+        """Write a note, once even if several runs report it."""
+        if text not in self.warned:
+            self.warned.add(text)
             self.write(f"note: {text}")
 
 
-class Bars(Silent):
-    """A rich progress bar over epochs and batches."""
+class BarDisplay:
+    """Progress bars on a terminal: description, bar, count and `details`, with notes above them."""
 
-    def __init__(self, console: Any, title: str = "training") -> None:
+    def __init__(self, terminal: "Console", details: str, bar_width: int = 40, shows_time_left: bool = False) -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            # Names come from elsewhere and may contain brackets.
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width),
             MofNCompleteColumn(),
-            TextColumn("loss {task.fields[loss]:.3f}  {task.fields[accuracy]}  {task.fields[speed]}/s"),
-            TimeRemainingColumn(),
-            console=console,
+            TextColumn(details, markup=False),
+            *([TimeRemainingColumn()] if shows_time_left else []),
+            console=terminal,
         )
-        self.title = title
-        self.task: Any = None
-        self.said: set[str] = set()
+        self.printed: set[str] = set()
 
-    def __enter__(self) -> "Bars":
+    def __enter__(self) -> Self:
         self.bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.bar.stop()
 
+    def print_once(self, text: str) -> None:
+        """Print a line above the bars, unless it was printed before."""
+        if text not in self.printed:
+            self.printed.add(text)
+            self.bar.console.print(text, highlight=False, markup=False)
+
+
+class ProgressBar(BarDisplay, Silent):
+    """A progress bar over epochs and batches."""
+
+    def __init__(self, terminal: "Console", title: str = "training") -> None:
+        details = "loss {task.fields[loss]:.3f}  {task.fields[accuracy]}  {task.fields[speed]}/s"
+        super().__init__(terminal, details, shows_time_left=True)
+        self.title = title
+        self.task: Any = None
+
     def begin(self, num_epochs: int, done: int) -> None:
-        """A bar of that many epochs."""
+        """Add a bar for this many epochs."""
         self.task = self.bar.add_task(
             self.title, total=num_epochs, completed=done, loss=float("nan"), accuracy="accuracy -", speed="-"
         )
 
     def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
-        """A fraction of an epoch."""
+        """Move the bar within an epoch."""
         if self.task is not None and batch % max(1, num_batches // 20) == 0:
             self.bar.update(self.task, completed=epoch - 1 + batch / num_batches, loss=loss)
 
     def epoch(self, row: dict[str, Any]) -> None:
-        """A whole epoch with its figures."""
+        """Move the bar to the end of an epoch and show its metrics."""
         if self.task is not None:
             self.bar.update(
                 self.task,
@@ -237,28 +252,31 @@ class Bars(Silent):
             )
 
     def warn(self, text: str) -> None:
-        """A line above the bar, once, however many runs are shown."""
-        if text not in self.said:
-            self.said.add(text)
-            self.bar.console.print(f"note: {text}", highlight=False, markup=False)
+        """Print a note above the bar, once, however many runs are shown."""
+        self.print_once(f"note: {text}")
+
+
+def bar_terminal() -> "Console | None":
+    """Return the terminal on stderr, or None if bars cannot be drawn there."""
+    terminal = _console(stderr=True)
+    return terminal if terminal.is_interactive and not terminal.is_dumb_terminal else None
 
 
 @contextlib.contextmanager
-def progress(title: str = "") -> Iterator[Bars | Plain | Silent]:
-    """Bars on a terminal, lines elsewhere, nothing in further processes; on stderr, so that stdout can be piped."""
-    terminal = _console(stderr=True)
+def progress(title: str = "") -> Iterator[ProgressBar | ProgressLines | Silent]:
+    """Yield a bar on a terminal, lines elsewhere, nothing on non-zero ranks; all use stderr."""
     if is_further_process():
         yield Silent()
-    elif terminal.is_interactive and not terminal.is_dumb_terminal:
-        with Bars(terminal, title) as bars:
+    elif (terminal := bar_terminal()) is not None:
+        with ProgressBar(terminal, title) as bars:
             yield bars
     else:
-        yield Plain(tell, title=title)
+        yield ProgressLines(tell, title=title)
 
 
-class Notes(logging.Handler):
-    """Passes on what the library logs, as a note on stderr."""
+class NoteHandler(logging.Handler):
+    """A log handler that prints the library's messages as notes on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One line."""
+        """Print a message."""
         tell(f"note: {record.getMessage()}")

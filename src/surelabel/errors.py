@@ -1,8 +1,8 @@
-"""The errors a user can cause; the command line prints them as one line and exits with 2."""
+"""Errors that users can cause; the command line prints them on one line and exits with code 2."""
 
 
 class SurelabelError(Exception):
-    """Something the user can mend: the message names the guilty thing and what is allowed."""
+    """An error the user can fix: the message names what is wrong and what is allowed."""
 
 
 class DataError(SurelabelError):
@@ -14,8 +14,8 @@ class ConfigError(SurelabelError):
 
 
 class RunError(SurelabelError):
-    """A run directory that is missing, taken, damaged or of another kind than expected."""
+    """A run directory that is missing, in use, damaged or not of the expected kind."""
 
 
 class NotFiniteError(SurelabelError):
-    """A loss term stopped being finite; the last good state is kept."""
+    """A loss term is no longer finite; the last good state is kept."""

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from surelabel import api
 from surelabel.config import RunConfig
 from surelabel.console import Silent
-from surelabel.data.sources.arrays.inputs import input_tensor
+from surelabel.data.sources.array_conversion import input_tensor
 from surelabel.errors import ConfigError, SurelabelError
 
 

@@ -1,9 +1,13 @@
-"""Write files whole, lock them, and never follow a link while writing.
+"""Write files atomically, lock them, and never follow a link while writing.
 
-A run directory, a cache or an export may come from a stranger. A link in it must not lead a
+A run directory, a cache or an export may come from someone else. A link in it must not lead a
 writer to one of the user's files, so everything written in such a place goes through this module:
 new files get names that cannot be guessed and are created exclusively; files that are kept open or
 appended to (locks, journals, metrics) are opened without following links.
+
+Locks use `flock` directly, not the package filelock: its FileLock has no shared locks, opens only
+for writing, locks pipes too, and without flock leaves a marker file that outlives a crash. We lock
+the journal itself, shared for readers, even in a run directory that is read-only.
 """
 
 import contextlib
@@ -19,14 +23,14 @@ from typing import IO, Any
 from surelabel.errors import ConfigError, RunError
 
 TEMPORARY = ".tmp"
-"""How the names of unfinished files and folders end."""
+"""Suffix of unfinished files and folders."""
 
 
 def replace(path: Path, write: Callable[[Path], Any]) -> None:
     """Let `write` fill a new file beside `path`, then rename it to `path` in one atomic step.
 
-    A link at `path` is replaced itself; the file it leads to is not touched. A device or a pipe is
-    refused: a file would take its place.
+    A link at `path` is replaced; its target is not touched. Devices and pipes are refused, because
+    a file would take their place.
     """
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path}: is not a regular file; expected a file, or a new name")
@@ -38,12 +42,12 @@ def replace(path: Path, write: Callable[[Path], Any]) -> None:
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a text file whole."""
+    """Write a text file atomically."""
     replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def replace_stream(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Do the same for writers that need an open file, such as np.save, which adds a suffix to names."""
+    """Write a binary file atomically through an open file, as np.save needs it."""
 
     def fill(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -53,12 +57,12 @@ def replace_stream(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """Write a binary file whole."""
+    """Write a binary file atomically."""
     replace(path, lambda temporary: temporary.write_bytes(content))
 
 
 def replace_csv(path: Path, header: Iterable[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a csv file whole."""
+    """Write a CSV file atomically."""
 
     def fill(temporary: Path) -> None:
         with temporary.open("w", newline="", encoding="utf-8") as file:
@@ -71,7 +75,7 @@ def replace_csv(path: Path, header: Iterable[str], rows: Iterable[Sequence[Any]]
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Create an empty file with a random name beside `path`; remove it at the end unless it was renamed."""
+    """Create an empty file with a random name beside `path`; remove it unless renamed."""
     temporary = _random_name(path)
     os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
     try:
@@ -82,7 +86,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """Create an empty folder with a random name beside `path`; remove it at the end unless it was renamed."""
+    """Create an empty folder with a random name beside `path`; remove it unless renamed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _random_name(path)
     temporary.mkdir()
@@ -97,7 +101,7 @@ def _random_name(path: Path) -> Path:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what killed processes left half written; the caller holds the lock of the folder."""
+    """Remove the temporary files of killed processes; the caller must hold the folder's lock."""
     for leftover in folder.glob(f".*{TEMPORARY}"):
         if leftover.is_dir() and not leftover.is_symlink():
             shutil.rmtree(leftover, ignore_errors=True)
@@ -121,9 +125,10 @@ def locked(
     shared: bool = False,
     busy: Callable[[], None] | None = None,
 ) -> Iterator[int]:
-    """Open a file, lock it, and yield its descriptor; the lock ends with the process at the latest.
+    """Open a file, lock it, and yield its descriptor; a process that dies releases its locks.
 
-    If another process holds the lock, `busy` is called before waiting: it may say so, or raise to give up.
+    If another process holds the lock, `busy` is called before waiting: it may print a message, or
+    raise to give up.
     """
     import fcntl
 
@@ -140,9 +145,9 @@ def locked(
 
 @contextlib.contextmanager
 def opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> Iterator[int]:
-    """Open a regular file, by default to append, and yield its descriptor; a link or a pipe is refused."""
+    """Open a regular file, by default to append, and yield its descriptor; refuse any link."""
     refuse_link(path)
-    # O_NOFOLLOW closes the gap between looking and opening; without O_NONBLOCK a pipe would block.
+    # A link may appear after the check, hence O_NOFOLLOW; a pipe would block without O_NONBLOCK.
     number = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     try:
         if not stat.S_ISREG(os.fstat(number).st_mode):
@@ -153,13 +158,13 @@ def opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> I
 
 
 def refuse_link(path: Path) -> None:
-    """Raise if a file or folder that is about to be written to is a link: it may lead anywhere."""
+    """Raise if the file or folder about to be written is a link, which may lead anywhere."""
     if path.is_symlink():
         raise RunError(f"{path}: is a link to {path.readlink()}; surelabel follows no links here; remove it")
 
 
 def refuse_overwriting(out: Path, inputs: Iterable[Path], option: str = "--out") -> None:
-    """Raise if `out` exists and is one of the inputs or lies in one, through links and other spellings too."""
+    """Raise if `out` exists and is one of the inputs or inside one, by any path or link."""
     if not out.exists():
         return
     real = out.resolve()

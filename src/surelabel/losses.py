@@ -1,4 +1,4 @@
-"""Per-sample losses for methods written outside the package; they are defined in core/losses.py."""
+"""Per-sample losses for methods outside the package; core/losses.py defines them."""
 
 from surelabel.core.losses import (
     cross_entropy,

@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it refuses and in which words, and how it stops."""
+"""The command line: its output, its errors, and how it reacts to signals."""
 
 import csv
 import json
@@ -46,7 +46,7 @@ def as_json(*arguments):
 
 
 def refused(*arguments):
-    """The line of an error, after checking that it is one, and that nothing is left behind."""
+    """Return the error of a command; check that it is one line and that no files were left."""
     before = sorted(Path.cwd().rglob("*"))
     result = call(*arguments)
     assert result.exit_code == 2, result.output
@@ -76,7 +76,7 @@ def write_images(root, names=("cat", "dog"), count=6):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A finished run on digits with noise, which tests only read."""
+    """Train on noisy digits; tests only read this run."""
     out = tmp_path_factory.mktemp("cli") / "run"
     done("fit", "digits", "--out", out, "--noise", "symmetric:0.2", *QUICK)
     return out
@@ -105,7 +105,7 @@ class TestFit:
         assert (first["run"], second["run"]) == ("runs/toy-gce-1", "runs/toy-gce-2")
         assert RunDir.open(second["run"]).is_done
 
-    def test_json(self, run, folder):
+    def test_json(self, folder):
         result = as_json("fit", "digits", "--out", "r", "--noise", "pair:0.3", *QUICK)
         assert result["run"] == "r"
         assert result["method"] == "car"
@@ -131,7 +131,7 @@ class TestFit:
         assert "note: symmetric noise, 40.0 % nominal (true class excluded" in result.stderr
         assert "epoch 2/2" in result.stderr
 
-    def test_further_processes_are_silent(self, folder, monkeypatch):
+    def test_only_rank_zero_prints(self, folder, monkeypatch):
         monkeypatch.setenv("LOCAL_RANK", "1")
         assert call("fit", "nothere.npz").exit_code == 2
         assert call("fit", "nothere.npz").output == ""
@@ -399,7 +399,7 @@ class TestMethods:
 
 @pytest.fixture
 def stopped(folder):
-    """A run that was stopped in its second epoch."""
+    """Train a run that is interrupted in its second epoch."""
     calls = iter(range(1000))
     settings = {"train.epochs": 3, "train.threads": 1, "model": {"name": "mlp", "options": {"widths": [8]}}}
     with pytest.raises(Interrupted):
@@ -439,9 +439,15 @@ def wait_for(path, process):
 
 @pytest.mark.training
 class TestProcesses:
+    """Commands as separate processes, on arrays: the digits would load scikit-learn first."""
+
+    @pytest.fixture
+    def toy(self, folder):
+        return write_npz(folder / "toy.npz", rows=1500).name
+
     @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-    def test_signal_saves_and_resume_finishes(self, folder, number, code):
-        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "60", "--json")
+    def test_signal_saves_and_resume_finishes(self, folder, toy, number, code):
+        process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "60", "--json")
         wait_for(folder / "r/metrics.jsonl", process)
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
@@ -452,20 +458,20 @@ class TestProcesses:
         assert as_json("resume", "r", "--threads", "1")["epochs"] == 60
         assert [row["epoch"] for row in RunDir("r").metrics()] == list(range(1, 61))
 
-    def test_second_process_on_a_run_that_trains(self, folder):
-        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "5000")
+    def test_second_process_on_a_run_that_trains(self, folder, toy):
+        process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "5000")
         try:
             wait_for(folder / "r/metrics.jsonl", process)
-            again, anew = call("resume", "r"), call("fit", "digits", "--out", "r")
-            assert again.exit_code == anew.exit_code == 2
-            assert again.stderr == "error: r: another process is training in this run directory\n"
-            assert "r: this folder is not empty; go on with: surelabel resume r" in anew.stderr
+            resumed, repeated = call("resume", "r"), call("fit", toy, "--out", "r")
+            assert resumed.exit_code == repeated.exit_code == 2
+            assert resumed.stderr == "error: r: another process is training in this run directory\n"
+            assert "r: this folder is not empty; go on with: surelabel resume r" in repeated.stderr
         finally:
             process.terminate()
             process.communicate(timeout=60)
 
-    def test_stopping_two_processes_saves_and_says_how_to_go_on(self, folder):
-        process = started("fit", "digits", "--out", "r", *QUICK, "--epochs", "5000", "--devices", "2")
+    def test_stopping_two_processes_saves_and_says_how_to_go_on(self, folder, toy):
+        process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "5000", "--devices", "2")
         wait_for(folder / "r/metrics.jsonl", process)
         process.terminate()
         _, err = process.communicate(timeout=60)
@@ -473,21 +479,18 @@ class TestProcesses:
         assert err.count("Go on with: surelabel resume r") == 1
         assert (folder / "r/state.pt").is_file()
 
-    def test_two_devices(self, folder):
-        process = started("fit", "digits", *QUICK, "--devices", "2", "--set", "model.norm=none", "--json")
+    def test_two_devices(self, toy):
+        process = started("fit", toy, *QUICK, "--devices", "2", "--set", "model.norm=none", "--json")
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
-        assert json.loads(out)["run"] == "runs/digits-car-1"
+        assert json.loads(out)["run"] == "runs/toy-car-1"
         assert err.count("epoch 2/2") == 1
 
 
 @pytest.mark.training
 class TestDemo:
     def test_json(self, folder):
-        process = started("demo", "--seed", "1", "--epochs", "3", "--json")
-        out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err
-        result = json.loads(out)
+        result = as_json("demo", "--seed", "1", "--epochs", "3")
         keys = {"test_accuracy", "best_test_accuracy", "memorised", "quality_auroc", "correction_accuracy", "seconds"}
         assert set(result) == {"cross_entropy", "car", "seed", "noise", "epochs", "figure"}
         assert set(result["cross_entropy"]) == set(result["car"]) == keys
@@ -511,7 +514,7 @@ class TestDemo:
             assert RunDir.open(folder / "kept" / method).is_done
 
 
-class TestScreen:
+class TestConsole:
     def test_plain_values(self):
         assert plain({"a": np.float32(0.5), "b": [np.int64(3), float("nan")], "c": Path("x")}) == {
             "a": 0.5,

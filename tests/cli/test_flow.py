@@ -1,4 +1,4 @@
-"""From a run to clean data, by commands: audit, report, review, export, retrain."""
+"""The commands that lead from a run to clean data: audit, report, review, export, retrain."""
 
 import csv
 import json
@@ -27,7 +27,7 @@ def rows_of(file):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory, make_blobs, done):
-    """A folder with data.npz and a finished run."""
+    """Make a folder with data.npz and a finished run."""
     folder = tmp_path_factory.mktemp("flow")
     make_blobs(folder / "data.npz", num_samples=240)
     command = ["fit", folder / "data.npz", "--noise", "symmetric:0.25", "--epochs", "25", "--out", folder / "run"]
@@ -37,7 +37,7 @@ def finished(tmp_path_factory, make_blobs, done):
 
 @pytest.fixture
 def flow(finished, tmp_path, monkeypatch):
-    """The same, as a copy to change; it is the working folder."""
+    """Copy that folder for a test to change, and make it the working folder."""
     shutil.copytree(finished, tmp_path / "flow")
     monkeypatch.chdir(tmp_path / "flow")
     return tmp_path / "flow"
@@ -62,17 +62,15 @@ def test_report_is_written_where_asked(flow, call, done):
     assert "report.html" in done("report", "run")
     page = Path("run/report.html").read_text()
     assert "labels look wrong" in page
-    done("report", "run", "--out", "here.html", "--figures", "figures")
-    assert Path("here.html").is_file()
+    done("report", "run", "--out", "new/folder/here.html", "--figures", "figures")
+    assert Path("new/folder/here.html").is_file()
     assert {"transitions.png", "transitions.svg"} <= {file.name for file in Path("figures").iterdir()}
     failed = call("report", "run", "--out", "figures")
     assert failed.exit_code == 2
     assert failed.stderr == "error: --out figures: is a folder; expected FILE.html\n"
-    done("report", "run", "--out", "new/folder/here.html")
-    assert Path("new/folder/here.html").is_file()
 
 
-def test_scores_of_files_that_are_called_alike_stand_beside_each_other(flow, done):
+def test_files_of_scores_with_the_same_name_are_told_apart(flow, done):
     done("audit", "run")
     files = ("one/s.csv", "two/s.csv")
     for file in files:
@@ -139,7 +137,7 @@ def test_review_serves_to_those_who_have_the_token_and_ends_by_ctrl_c(flow):
 
 
 def test_what_was_skipped_is_not_decided(flow, monkeypatch, done):
-    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     first, second = RunDir("run").labels()["id"].to_pylist()[:2]
     Journal("run/decisions.jsonl").append([Wish(first, "0", "skip")])
     assert done("review", "run", "--no-open").splitlines()[-1] == "0 labels decided"
@@ -154,5 +152,5 @@ def test_data_are_found_from_another_folder_than_the_run_began_in(flow, make_blo
     result = call("report", flow / "near")
     assert result.exit_code == 0
     assert "shows no samples" not in result.stderr
-    make_blobs(tmp_path / "elsewhere" / "data.npz", num_samples=90)  # what lies here by the same name is another thing
+    make_blobs(tmp_path / "elsewhere" / "data.npz", num_samples=90)  # other data under the same name
     assert "shows no samples" in call("report", flow / "near").stderr

@@ -1,4 +1,4 @@
-"""No command writes its output over one of its inputs, whatever name leads there."""
+"""No command overwrites one of its inputs, by whatever path it is reached."""
 
 import json
 import os
@@ -16,7 +16,7 @@ SETTINGS = {"model": "mlp", "train.epochs": 1, "train.threads": 1, "train.device
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a table, arrays, an image folder, a table of images, and a run on each."""
+    """Make a table, arrays, an image folder, a table of images, and a run on each."""
     folder = tmp_path_factory.mktemp("made")
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(24, 3)), np.arange(24) % 2
@@ -44,7 +44,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def scene(made, tmp_path, monkeypatch):
-    """Links to those of `made`, which nothing changes: what a command lost shows there."""
+    """Link to the files of `made`, so that a command that overwrites one changes `made`."""
     (tmp_path / "link.csv").symlink_to(made / "data.csv")
     (tmp_path / "around").symlink_to(made)
     monkeypatch.chdir(made)
@@ -133,7 +133,7 @@ def test_a_folder_with_a_file_of_the_user_is_no_place_for_a_run(tmp_path, call, 
 def test_data_are_protected_where_the_run_began_too(made, scene, call, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "data.csv").write_text("another\n")
-    monkeypatch.setattr("surelabel.runs.run_dir.RunDir.environment", lambda self: {"folder": str(made)})
+    monkeypatch.setattr("surelabel.runs.run_dir.RunDir.environment", lambda _: {"folder": str(made)})
     monkeypatch.chdir(tmp_path / "here")
     assert "is the input" in refused(call, made, "audit", made / "run", "--out", made / "data.csv")
 

@@ -1,4 +1,4 @@
-"""What every method must do, whoever wrote it: new files in methods/ are tested here without editing anything."""
+"""The contract of every method: new files in methods/ are tested here without further edits."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ class StopEvery:
 
 
 def run_in_pieces(config: dict, out, steps: int):
-    """Train, interrupted again and again, each time going on in a new engine."""
+    """Train with many interruptions, each resumed in a new engine."""
     pieces = 1
     try:
         return fit(config, out, interrupt=StopEvery(steps)), pieces
@@ -83,7 +83,7 @@ def test_model_predicts_after_loading(name, tiny, blobs, tmp_path):
 
 @pytest.mark.parametrize("name", ALL)
 def test_never_sees_a_clean_label(name, tiny, blobs, tmp_path, outcome):
-    """The same given labels, with and without knowledge of the clean ones, give the same run bit by bit."""
+    """A run is bit by bit the same whether or not the clean labels are known."""
     config = tiny(name)
     known = fit(config, tmp_path / "known")
     labels = known.labels()
@@ -109,7 +109,7 @@ def test_interrupted_and_resumed_is_bit_equal(name, steps, tiny, tmp_path, outco
 
 @pytest.mark.parametrize("name", ALL)
 def test_killed_after_every_epoch_resumes_bit_equal(name, tiny, tmp_path, outcome, monkeypatch):
-    """A process that dies right after each save, without a word, goes on from there: every epoch in its own process."""
+    """A process that is killed after each save resumes from there, epoch by epoch."""
     from surelabel.engine import loop as engine
 
     class DiesError(Exception):
@@ -147,12 +147,12 @@ def test_configuration_round_trip(name, tiny, tmp_path):
     run = fit(config, tmp_path / "run")
     assert run.config() == config
     assert validate(json.loads(config.model_dump_json())) == config
-    assert methods.checked_options(name, json.loads(json.dumps(defaults))) == defaults
+    assert methods.validate_options(name, json.loads(json.dumps(defaults))) == defaults
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_an_epoch_may_be_a_number_of_batches(name, tiny, tmp_path, outcome):
-    """A method that plans to iterate some rows gets some of those; stopped and resumed, it gets the same ones."""
+    """A pass is shortened to some of its rows; after an interruption they are the same ones."""
     config = tiny(name, data__epoch={"batches": 2, "balanced": True}, train__batch_size=8)
     whole = fit(config, tmp_path / "whole")
     assert all(np.isfinite(row["loss"]) for row in whole.metrics())

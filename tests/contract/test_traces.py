@@ -1,7 +1,7 @@
-"""Numbers of every method at a fixed seed, recorded in traces/: a refactoring keeps them, a change of numbers shows in review.
+"""Numbers of every method at a fixed seed, recorded in traces/, so that a change shows in review.
 
-On the processor and the PyTorch of the recording everything is compared exactly; elsewhere only the
-first step, to 1e-4, because sums in another order drift apart from there on. To record anew:
+On the processor and PyTorch of the recording everything is compared exactly; elsewhere only the
+first step, to 1e-4, because sums in another order drift apart from there on. To record again:
 
     SURELABEL_RECORD_TRACES=1 pytest tests/contract/test_traces.py
 """
@@ -35,12 +35,12 @@ class FirstStep(Silent):
 
     loss: float | None = None
 
-    def step(self, epoch, batch, num_batches, loss):
+    def step(self, _epoch, _batch, _num_batches, loss):
         self.loss = float(loss) if self.loss is None else self.loss
 
 
 def fingerprint() -> dict:
-    """Everything that decides about the last bits."""
+    """Everything that affects the last bits."""
     info = Path("/proc/cpuinfo")
     text = info.read_text() if info.is_file() else ""
     found = [

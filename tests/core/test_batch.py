@@ -1,4 +1,4 @@
-"""What a step is given and what a network gives back."""
+"""The input of a step and the output of a network."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What every method declares, and what it has without declaring it."""
+"""The declarations of every method, and the defaults of the hooks."""
 
 import inspect
 from types import SimpleNamespace
@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 from surelabel import methods
-from surelabel.core import Method, Outputs, SampleStore, Step, Task
+from surelabel.core import Method, Outputs, Rows, SampleStore, Step, Task
 from surelabel.core.method import option_help, options_of
 from surelabel.errors import ConfigError
 
+HOOKS = ("step", "stages", "predict", "tau", "verdict", "target_tables", "advice")
 SIX = {"cross_entropy", "gce", "car", "co_teaching", "forward", "dividemix"}
 
 
@@ -41,10 +42,11 @@ class Two(Method):
 
     def __init__(self, task: Task, *, alpha: float = 1.0, beta: int | None = None) -> None:
         super().__init__(task)
+        self.alpha, self.beta = alpha, beta
         self.first, self.second, self.table = Line(1.0), Line(2.0), SampleStore(3)
         self.frozen = Line().requires_grad_(False)
 
-    def step(self, batch, clock, **others) -> Step:
+    def step(self, _batch, _clock) -> Step:
         return Step({})
 
 
@@ -85,6 +87,14 @@ class TestEveryMethod:
         assert list(option_help(method)) == list(options_of(method))
         assert all(len(line) > 10 for line in option_help(method).values())
 
+    def test_overrides_hooks_that_exist(self, name):
+        own = {key for key in vars(methods.find(name)) if key in vars(Method) and callable(vars(Method)[key])}
+        assert own <= {*HOOKS, "__init__"}
+
+    def test_has_no_option_that_is_named_like_a_method(self, name):
+        method = methods.find(name)
+        assert not [key for key in options_of(method) if callable(getattr(method, key, None))]
+
     def test_has_a_default_for_every_option(self, name):
         options = options_of(methods.find(name))
         assert not [key for key, option in options.items() if option.default is inspect.Parameter.empty]
@@ -95,7 +105,7 @@ class TestEveryMethod:
 
     def test_accepts_its_own_defaults(self, name):
         defaults = {key: option.default for key, option in options_of(methods.find(name)).items()}
-        assert methods.checked_options(name, defaults) == defaults
+        assert methods.validate_options(name, defaults) == defaults
 
 
 def test_options_are_the_keyword_only_parameters():
@@ -108,8 +118,8 @@ def test_option_help_joins_lines():
 
 
 def test_options_are_read_from_text():
-    assert methods.checked_options("gce", {"q": "0.5"}) == {"q": 0.5}
-    assert methods.checked_options("car", {"penalty_weight": "1e-3", "correction_start": "7"}) == {
+    assert methods.validate_options("gce", {"q": "0.5"}) == {"q": 0.5}
+    assert methods.validate_options("car", {"penalty_weight": "1e-3", "correction_start": "7"}) == {
         "penalty_weight": 0.001,
         "correction_start": 7,
     }
@@ -133,11 +143,11 @@ def test_options_are_read_from_text():
 )
 def test_wrong_options_are_named_with_what_is_allowed(name, options, text):
     with pytest.raises(ConfigError, match=text) as caught:
-        methods.checked_options(name, options)
+        methods.validate_options(name, options)
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_method_is_named_with_a_near_one():
+def test_an_unknown_method_is_named_with_a_similar_one():
     with pytest.raises(ConfigError, match=r"no method 'coteaching'; did you mean co_teaching\? there are .*car, "):
         methods.find("coteaching")
 
@@ -162,18 +172,18 @@ class TestDefaults:
         assert "given" not in method.state_dict()
 
     def test_quality_is_the_running_mean_of_p_at_the_given_label(self):
-        run = SimpleNamespace(record=SimpleNamespace(mean_given_probability=torch.tensor([0.25, 1.0, 0.0])))
-        assert Two(task()).label_quality(run).tolist() == [0.25, 1.0, 0.0]
+        record = SimpleNamespace(mean_given_probability=torch.tensor([0.25, 1.0, 0.0]))
+        prediction = torch.rand(2, 2)
+        verdict = Two(task()).verdict(Rows(torch.tensor([2, 0]), torch.tensor([1, 0]), prediction, record))
+        assert verdict.quality.tolist() == [0.0, 0.25]
+        assert torch.equal(verdict.corrected, prediction)
+        assert verdict.evidence == {}
 
     def test_nothing_else(self):
         method = Two(task())
-        assert (method.targets(), method.confidence(torch.zeros(1)), method.evidence(None), method.warnings()) == (
-            None,
-            None,
-            {},
-            [],
-        )
+        assert (method.target_tables(), method.tau(torch.zeros(1)), method.advice("settings")) == ([], None, [])
+        assert method.advice("chance") == ["try another learning rate"]
 
-    def test_a_method_without_a_step_says_so(self):
-        with pytest.raises(NotImplementedError, match="Method defines neither"):
+    def test_a_method_without_a_step_raises(self):
+        with pytest.raises(NotImplementedError, match=r"Method.*step"):
             Method(task()).step(None, None)

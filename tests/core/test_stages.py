@@ -1,4 +1,4 @@
-"""Seeds, and where training stands."""
+"""Seeds and the clock."""
 
 from dataclasses import replace
 

@@ -174,7 +174,7 @@ def line(weight: float) -> nn.Linear:
 
 
 class TestEMA:
-    def test_starts_as_a_copy_of_its_own(self):
+    def test_starts_as_a_separate_copy(self):
         source = line(1.0)
         average = EMA(source, 0.9)
         nn.init.constant_(source.weight, 5.0)

@@ -1,4 +1,4 @@
-"""Tiny files to read."""
+"""Tiny image files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +10,7 @@ from PIL import Image
 
 @pytest.fixture
 def paint() -> Callable[..., Path]:
-    """Write an image of one value, or of the pixels given; folders are made on the way."""
+    """Write an image of one value, or of the given pixels, and the folders it is in."""
 
     def write(
         path: Path, pixels: object = 100, size: tuple[int, int] = (8, 8), mode: str = "RGB", **options: object

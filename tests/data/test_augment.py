@@ -1,10 +1,12 @@
+"""Random crops and flips, the draws behind them, and the statistics of inputs."""
+
 import pytest
 import torch
 
 from surelabel.core.stages import seed_of
-from surelabel.data.augment import Augment, draws, statistics
-from surelabel.data.inputs import centred
-from surelabel.data.strong_augment import NUM_DRAWS, strong
+from surelabel.data.augment import Augment, draws, input_statistics
+from surelabel.data.inputs import centre_crop
+from surelabel.data.strong_augment import NUM_DRAWS, augment_strongly
 
 
 def correlation(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -58,8 +60,8 @@ class TestDraws:
             expected = [(splitmix64(row_key + column * GOLDEN) >> 40) / 2**24 for column in (1, 2)]
             assert u[row].tolist() == expected
 
-    def test_they_stay_what_they_are(self):
-        """Another value here would change every run."""
+    def test_they_never_change(self):
+        """A change here would change every run."""
         assert draws(0, 1, torch.tensor([0]), 0, 1).item() == pytest.approx(0.4044956565)
 
 
@@ -67,7 +69,7 @@ GOLDEN = 0x9E3779B97F4A7C15
 
 
 def splitmix64(z: int) -> int:
-    """Of Steele, Lea and Flood (2014), in unbounded integers."""
+    """Compute splitmix64 of Steele, Lea and Flood (2014) in unbounded integers."""
     z %= 2**64
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
@@ -78,7 +80,7 @@ class TestAugment:
     x = torch.arange(1, 1 + 3 * 6 * 5, dtype=torch.uint8).reshape(1, 3, 6, 5).expand(64, -1, -1, -1)
     index = torch.arange(64)
 
-    def test_64_copies_give_many_distinct_crops(self):
+    def test_64_copies_have_many_distinct_crops(self):
         views = Augment(crop_padding=4, flip=True, seed=0)(self.x, self.index, 1, 0)
         assert views.shape == self.x.shape
         assert views.dtype == torch.uint8
@@ -102,7 +104,7 @@ class TestAugment:
     def test_without_padding_and_flip_nothing_changes(self):
         assert torch.equal(Augment(crop_padding=0, flip=False, seed=0)(self.x, self.index, 1, 0), self.x)
 
-    def test_a_sample_looks_the_same_in_any_batch_and_different_in_other_epochs_and_views(self):
+    def test_a_view_depends_on_sample_epoch_and_copy_and_not_on_the_batch(self):
         augment = Augment(crop_padding=4, flip=True, seed=0)
         views = augment(self.x, self.index, 3, 1)
         order = torch.randperm(64)[:10]
@@ -110,11 +112,11 @@ class TestAugment:
         assert not torch.equal(augment(self.x, self.index, 4, 1), views)
         assert not torch.equal(augment(self.x, self.index, 3, 0), views)
 
-    def test_padding_rows_pass(self):
+    def test_padding_rows_are_accepted(self):
         views = Augment(crop_padding=4, flip=True, seed=0)(self.x[:2], torch.tensor([-1, 0]), 1, 0)
         assert views.shape == (2, 3, 6, 5)
 
-    def test_an_input_that_is_not_contiguous_gives_the_same(self):
+    def test_memory_order_does_not_matter(self):
         augment = Augment(crop_padding=2, flip=True, seed=0)
         x = torch.randint(0, 256, (8, 3, 6, 6), dtype=torch.uint8)
         strided = x.contiguous(memory_format=torch.channels_last)
@@ -136,12 +138,12 @@ class TestCrop:
         for view in views:
             assert torch.equal(view - view[:, :1, :1], self.x[0, :, :5, :5])
 
-    def test_with_padding_it_reaches_over_the_edge(self):
+    def test_with_padding_it_extends_beyond_the_edge(self):
         views = Augment(crop_padding=2, flip=False, seed=0, crop=7)(self.x + 1, self.index, 1, 0)
         assert views.shape == (200, 2, 7, 7)
         assert (views == 0).any()
 
-    def test_a_window_that_is_cut_already_stays(self):
+    def test_a_window_is_not_cropped_again(self):
         window = self.x[:, :, 2:7, 1:6]
         assert torch.equal(Augment(crop_padding=0, flip=False, seed=0, crop=5)(window, self.index, 1, 0), window)
 
@@ -152,19 +154,19 @@ class TestCrop:
         assert torch.equal(views[:, 0, 0, 0], top)
         assert torch.equal(views[:, 1, 0].amin(1), left)
 
-    def test_the_middle_without_augmentation(self):
-        assert centred(self.x, 5)[0, :, 0, 0].tolist() == [2, 1]
-        assert centred(self.x, 5).shape == (200, 2, 5, 5)
-        assert torch.equal(centred(self.x, None), self.x)
-        assert torch.equal(centred(torch.zeros(3, 4), 2), torch.zeros(3, 4))
+    def test_the_centre_without_augmentation(self):
+        assert centre_crop(self.x, 5)[0, :, 0, 0].tolist() == [2, 1]
+        assert centre_crop(self.x, 5).shape == (200, 2, 5, 5)
+        assert torch.equal(centre_crop(self.x, None), self.x)
+        assert torch.equal(centre_crop(torch.zeros(3, 4), 2), torch.zeros(3, 4))
 
 
 class TestStrong:
-    def test_they_come_after_the_usual_changes_and_are_drawn_apart_from_them(self):
+    def test_they_follow_crop_and_flip_and_have_separate_draws(self):
         x = torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8)
         augment, index = Augment(crop_padding=2, flip=True, seed=0), torch.arange(64)
         usual, views = augment(x, index, 1, 0), augment(x, index, 1, 0, is_strong=True)
-        assert torch.equal(strong(usual, draws(0, 1, index, 0, 3 + NUM_DRAWS)[:, 3:]), views)
+        assert torch.equal(augment_strongly(usual, draws(0, 1, index, 0, 3 + NUM_DRAWS)[:, 3:]), views)
         some = torch.tensor([5, 60, 2])
         assert torch.equal(augment(x[some], some, 1, 0, is_strong=True), views[some])
         assert not torch.equal(augment(x, index, 1, 1, is_strong=True), views)
@@ -174,7 +176,7 @@ class TestStatistics:
     def test_images_have_one_value_per_channel_in_raw_units(self):
         x = torch.randint(0, 256, (50, 3, 7, 5), dtype=torch.uint8)
         x[:, 1] = 9
-        mean, std = statistics(x)
+        mean, std = input_statistics(x)
         pixels = x.double().transpose(0, 1).flatten(1)
         expected = pixels.std(1, correction=0)
         expected[1] = 1
@@ -183,13 +185,13 @@ class TestStatistics:
 
     def test_features_have_one_value_per_column_and_constant_columns_have_1(self):
         x = torch.randn(100, 4) * torch.tensor([1.0, 5.0, 0.0, 0.01]) + torch.tensor([0.0, -3.0, 0.1, 1000.0])
-        mean, std = statistics(x)
+        mean, std = input_statistics(x)
         torch.testing.assert_close(mean, x.double().mean(0).float())
         torch.testing.assert_close(std[[0, 1, 3]], x.double().std(0, correction=0).float()[[0, 1, 3]])
         assert std[2] == 1
 
-    def test_chunks_do_not_show(self, monkeypatch):
+    def test_the_size_of_chunks_does_not_matter(self, monkeypatch):
         x = torch.randint(0, 256, (50, 3, 4, 4), dtype=torch.uint8)
-        whole = statistics(x)
+        whole = input_statistics(x)
         monkeypatch.setattr("surelabel.data.augment._PIXELS", 100)
-        torch.testing.assert_close(statistics(x), whole)
+        torch.testing.assert_close(input_statistics(x), whole)

@@ -1,4 +1,4 @@
-"""Arrays on disk: made once, whole or not at all, by one process at a time."""
+"""Cached arrays: made once, complete or not at all, by one process at a time."""
 
 import errno
 import fcntl
@@ -13,18 +13,18 @@ import pytest
 
 from surelabel.data import cache
 
-KEY = cache.key_of("test")
+KEY = cache.make_key("test")
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache, "_told", set())
+    monkeypatch.setattr(cache, "_reported", set())
     return tmp_path / "cache"
 
 
 class Fill:
-    """Writes 0, 1, 2, ... and counts how often it was asked to."""
+    """Writes 0, 1, 2, ... and counts its calls."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -35,7 +35,7 @@ class Fill:
 
 
 def get(fill, shape=(4, 3), dtype=np.int32):
-    return cache.array(KEY, shape, dtype, fill)
+    return cache.load_or_fill(KEY, shape, dtype, fill)
 
 
 EXPECTED = np.arange(12, dtype=np.int32).reshape(4, 3)
@@ -70,20 +70,20 @@ class TestArray:
 
     def test_another_key_is_another_array(self):
         get(Fill())
-        other = cache.array(cache.key_of("test", 2), (2,), np.float32, lambda out: out.fill(7))
+        other = cache.load_or_fill(cache.make_key("test", 2), (2,), np.float32, lambda out: out.fill(7))
         assert other.tolist() == [7, 7]
         assert get(Fill()).shape == (4, 3)
 
-    def test_another_shape_or_type_is_made_anew(self):
+    def test_another_shape_or_type_is_made_again(self):
         get(Fill())
         assert get(Fill(), shape=(2, 2)).shape == (2, 2)
         assert get(Fill(), shape=(2, 2), dtype=np.uint8).dtype == np.uint8
 
     @pytest.mark.parametrize("suffix", ["npy", "json"])
     @pytest.mark.parametrize(
-        "damage", [lambda b: b[:-1], lambda b: b"", lambda b: b"x" * len(b), lambda b: b + b"more"]
+        "damage", [lambda b: b[:-1], lambda _: b"", lambda b: b"x" * len(b), lambda b: b + b"more"]
     )
-    def test_a_damaged_file_is_made_anew(self, folder, suffix, damage):
+    def test_a_damaged_file_is_made_again(self, folder, suffix, damage):
         get(Fill())
         path = folder / f"{KEY}.{suffix}"
         path.write_bytes(damage(path.read_bytes()))
@@ -91,7 +91,7 @@ class TestArray:
         np.testing.assert_array_equal(get(fill), EXPECTED)
         assert fill.calls == 1
 
-    def test_a_fill_that_fails_leaves_nothing_and_its_error_passes(self, folder):
+    def test_a_failing_fill_leaves_no_file_and_raises_its_error(self, folder):
         def fill(out):
             raise OSError("the data cannot be read")
 
@@ -100,24 +100,24 @@ class TestArray:
         assert [path.suffix for path in folder.iterdir()] == [".lock"]
         np.testing.assert_array_equal(get(Fill()), EXPECTED)
 
-    def test_nothing_to_keep(self):
-        assert get(lambda out: None, shape=(0, 3)).shape == (0, 3)
+    def test_an_empty_array(self):
+        assert get(lambda _: None, shape=(0, 3)).shape == (0, 3)
 
 
 class TestEntry:
-    def test_what_its_maker_wants_to_know_again(self):
+    def test_metadata_are_cached_too(self):
         def make(allocate):
             allocate((1,), np.uint8)[:] = 1
-            allocate((2,), np.uint8)[:] = 5  # a second thought replaces the first
+            allocate((2,), np.uint8)[:] = 5  # the last array is the one that counts
             return {"names": ["a"], "number": 3}
 
-        for made in (cache.entry(KEY, make), cache.entry(KEY, make)):
+        for made in (cache.load_or_make(KEY, make), cache.load_or_make(KEY, make)):
             assert made.array.tolist() == [5, 5]
             assert made.about == {"names": ["a"], "number": 3}
 
 
 class TestWithoutACache:
-    def test_a_folder_that_cannot_be_made_is_told_once_and_done_without(self, folder, caplog):
+    def test_without_a_folder_arrays_are_in_memory_and_the_reason_is_logged_once(self, folder, caplog):
         folder.write_text("a file")
         with caplog.at_level(logging.WARNING, "surelabel"):
             for _ in range(2):
@@ -137,7 +137,7 @@ class TestWithoutACache:
         assert not list(folder.glob("*.npy*"))
         assert "No space left on device" in caplog.text
 
-    def test_a_disk_that_fails_at_the_end_does_not_lose_the_work(self, folder, monkeypatch):
+    def test_a_disk_that_fails_at_the_end_does_not_lose_the_array(self, monkeypatch):
         def full(*arguments):
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -147,10 +147,11 @@ class TestWithoutACache:
 
 
 WORKER = """
-import sys, time
-from pathlib import Path
+import runpy, sys, time
 import numpy as np
-from surelabel.data import cache
+
+# By its path: importing the package would load torch, which takes longer than the rest of the test.
+cache = runpy.run_path(sys.argv[2])
 
 def fill(out):
     with open(sys.argv[1], "a") as log:
@@ -158,18 +159,18 @@ def fill(out):
     time.sleep(0.5)
     out[:] = 1
 
-assert cache.array("key", (1000,), np.uint8, fill).sum() == 1000
+assert cache["load_or_fill"]("key", (1000,), np.uint8, fill).sum() == 1000
 """
 
 
 class TestProcesses:
     def test_the_second_waits_and_reads(self, tmp_path):
-        command = [sys.executable, "-c", WORKER, str(tmp_path / "log")]
+        command = [sys.executable, "-c", WORKER, str(tmp_path / "log"), cache.__file__]
         workers = [subprocess.Popen(command) for _ in range(2)]
         assert [worker.wait(60) for worker in workers] == [0, 0]
         assert (tmp_path / "log").read_text() == "filled "
 
-    def test_leftovers_of_the_dead_are_removed_and_those_of_the_living_are_not(self, folder):
+    def test_files_of_killed_processes_are_removed_and_those_of_running_ones_are_not(self, folder):
         folder.mkdir()
         for name in ("dead", "alive"):
             (folder / f".{name}.npy.1234.tmp").write_text("half")

@@ -1,4 +1,4 @@
-"""Batches: every row once, on one rank, in an order that seed and place decide."""
+"""Batches: every row once, on one rank, in an order that depends on the seed and the place."""
 
 import tracemalloc
 from itertools import islice
@@ -13,8 +13,8 @@ from surelabel.core import View
 from surelabel.data import loader as loaders
 from surelabel.data.augment import Augment
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.inputs import Mapped
-from surelabel.data.loader import Loader, batch_bounds, own_part
+from surelabel.data.inputs import MappedInputs
+from surelabel.data.loader import Loader, batch_bounds, draw_epoch, own_part
 from surelabel.training import build
 
 
@@ -97,7 +97,7 @@ class TestPasses:
         assert order(place="train/1/1") != first
         assert first != list(range(20))
 
-    def test_the_first_view_sets_the_length_and_the_others_cycle(self):
+    def test_the_first_view_decides_the_length_and_the_others_cycle(self):
         views = {"labelled": View(torch.arange(20)), "unlabelled": View(torch.arange(20, 26))}
         steps = walk(Loader(examples(26), 2), views)
         assert len(steps) == 10
@@ -115,7 +115,7 @@ class TestPasses:
         assert len(set(flat(indices(steps, "second")))) == 4
 
     @pytest.mark.parametrize("start", range(11))
-    def test_starting_later_is_what_a_full_walk_gives_from_there(self, start):
+    def test_starting_later_continues_a_full_pass(self, start):
         x = torch.randint(0, 256, (26, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
         rows = Examples(x, torch.zeros(26, dtype=torch.long), np.arange(26).astype(str))
         loader = Loader(rows, 2, seed=3, augment=Augment(2, True, 3))
@@ -127,7 +127,7 @@ class TestPasses:
                 assert torch.equal(step[name].index, expected[name].index)
                 assert all(map(torch.equal, step[name].views, expected[name].views))
 
-    def test_passes_are_made_as_they_are_asked_for(self):
+    def test_batches_are_made_on_demand(self):
         assert len(list(islice(Loader(examples(100), 2).passes({"batch": View()}, "p"), 3))) == 3
 
 
@@ -153,7 +153,7 @@ class TestAugmentation:
         assert torch.equal(seen("train/1/0"), seen("train/1/0"))
         assert not torch.equal(seen("train/1/0"), seen("train/2/0"))
 
-    def test_a_view_may_do_without(self, loader):
+    def test_a_view_may_be_without_augmentation(self, loader):
         (step,) = walk(loader, {"batch": View(augment=False)})
         assert torch.equal(step["batch"].x, self.X[step["batch"].index])
 
@@ -175,7 +175,7 @@ class TestCrop:
         rows = Examples(self.X, torch.zeros(20, dtype=torch.long), np.arange(20).astype(str), crop=4)
         return Loader(rows, 20, augment=augment)
 
-    def test_windows_are_drawn_where_a_view_is_augmented(self):
+    def test_windows_are_random_if_a_view_is_augmented(self):
         (step,) = walk(self.loader(Augment(0, False, 0, crop=4)), {"batch": View(copies=2)})
         for x in step["batch"].views:
             assert x.shape == (20, 1, 4, 4)
@@ -183,13 +183,13 @@ class TestCrop:
             assert len(set(x[:, 0, 0, 0].tolist())) > 4
 
     @pytest.mark.parametrize("augment", [None, Augment(0, False, 0, crop=4)])
-    def test_and_are_in_the_middle_elsewhere(self, augment):
+    def test_windows_are_central_otherwise(self, augment):
         collected = self.loader(augment).collect(lambda batch: batch.x, View(augment=False))
         assert torch.equal(collected, self.X[:, :, 1:5, 1:5])
 
 
 class TestMapped:
-    """64 MB in a file."""
+    """An array of 64 MB in a file."""
 
     ROWS, WIDTH = 4096, 4096
 
@@ -198,7 +198,7 @@ class TestMapped:
         array = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (self.ROWS, self.WIDTH))
         array[:, 0] = np.arange(self.ROWS)
         array.flush()
-        return Mapped(tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r"))
+        return MappedInputs(tmp_path / "x.npy", np.load(tmp_path / "x.npy", mmap_mode="r"))
 
     def test_rows_come_from_the_file_a_batch_at_a_time(self, mapped):
         rows = Examples(mapped, torch.arange(self.ROWS) % 3, np.arange(self.ROWS).astype(str))
@@ -213,15 +213,17 @@ class TestMapped:
         # NumPy's copies are traced: two batches of 512 rows at most, of 64 MB.
         assert peak < 20 * 2**20
 
-    def test_they_are_measured_by_some_rows(self, mapped, monkeypatch):
+    def test_statistics_are_measured_on_some_rows(self, mapped, monkeypatch):
         monkeypatch.setattr(build, "MEASURED_BYTES", 100 * self.WIDTH * 4)
         asked = []
-        monkeypatch.setattr(Mapped, "__getitem__", lambda _, index: asked.append(index) or torch.randn(len(index), 3))
+        monkeypatch.setattr(
+            MappedInputs, "__getitem__", lambda _, index: asked.append(index) or torch.randn(len(index), 3)
+        )
         build.normalisation(Corpus(Examples(mapped, torch.arange(self.ROWS), np.arange(self.ROWS).astype(str)), ("a",)))
         assert [len(index) for index in asked] == [100]
 
 
-def test_large_inputs_are_looked_at_in_smaller_batches():
+def test_large_inputs_are_collected_in_smaller_batches():
     sizes = []
     for side in (8, 256):
         x = torch.zeros(1, 3, side, side, dtype=torch.uint8).expand(600, -1, -1, -1)
@@ -250,7 +252,7 @@ class TestCollect:
 
 @pytest.fixture
 def ranks(monkeypatch):
-    """`function()` as it is on each of `world` processes."""
+    """Call `function()` as on each of `world` processes."""
 
     def each(world, function):
         monkeypatch.setattr(loaders, "world_size", lambda: world)
@@ -270,16 +272,16 @@ class TestRanks:
         parts = ranks(world, lambda: own_part(torch.arange(num_rows)).tolist())
         assert len({len(part) for part in parts}) == 1
         assert len(parts[0]) >= 2
-        # In rank order, with the padding last: what `collect` cuts off.
+        # In rank order, with the padding last, which `collect` cuts off.
         assert flat(parts)[:num_rows] == list(range(num_rows))
         assert set(flat(parts)[num_rows:]) <= {-1}
 
-    def test_one_process_has_it_all(self):
+    def test_a_single_process_has_all_rows(self):
         assert own_part(torch.arange(5)).tolist() == [0, 1, 2, 3, 4]
         assert own_part(torch.arange(1)).tolist() == [0]
 
     @pytest.mark.parametrize("world", [2, 3])
-    def test_ranks_walk_the_global_batches_of_one_process(self, ranks, world):
+    def test_ranks_share_the_global_batches_of_one_process(self, ranks, world):
         loader = Loader(examples(23), 5)
         alone = indices(walk(loader))
         together = ranks(world, lambda: walk(loader))
@@ -298,3 +300,39 @@ class TestRanks:
         assert padding.weight.tolist() == [1, 0]
         assert padding.x[1].tolist() == [0, 0]
         assert padding.label[1] == 0
+
+
+class TestEpochs:
+    """An epoch that is a draw of the rows."""
+
+    GIVEN = torch.tensor([0] * 10 + [1] * 6 + [2] * 2)
+    ALL = torch.arange(18)
+
+    def test_rows_are_distinct_and_sorted(self):
+        rows = draw_epoch(self.ALL, self.GIVEN, 7, False, seed=3)
+        assert len(rows) == 7
+        assert rows.tolist() == sorted(set(rows.tolist()))
+
+    def test_labels_have_equally_many_rows_and_a_rare_one_all_it_has(self):
+        rows = draw_epoch(self.ALL, self.GIVEN, 12, True, seed=3)
+        assert self.GIVEN[rows].bincount().tolist() == [4, 4, 2]
+
+    def test_a_count_that_does_not_divide_is_rounded_up_and_the_total_kept(self):
+        rows = draw_epoch(self.ALL, self.GIVEN, 4, True, seed=0)
+        assert len(rows) == 4
+        assert self.GIVEN[rows].bincount(minlength=3).max() <= 2
+
+    def test_only_rows_of_the_view(self):
+        planned = torch.tensor([1, 4, 11, 12, 13])
+        rows = draw_epoch(planned, self.GIVEN, 4, True, seed=5)
+        assert set(rows.tolist()) <= set(planned.tolist())
+        assert self.GIVEN[rows].bincount().tolist() == [2, 2]
+
+    def test_the_seed_decides(self):
+        draws = [draw_epoch(self.ALL, self.GIVEN, 6, True, seed).tolist() for seed in range(60)]
+        assert draw_epoch(self.ALL, self.GIVEN, 6, True, 0).tolist() == draws[0]
+        assert len(set(map(tuple, draws))) > 10
+        assert {row for rows in draws for row in rows} == set(range(18))
+
+    def test_more_rows_than_there_are_is_all(self):
+        assert draw_epoch(self.ALL, self.GIVEN, 100, False, 0).tolist() == self.ALL.tolist()

@@ -1,11 +1,11 @@
-"""Labels of one's own over any source, and rows whose label a person has confirmed."""
+"""Replaced labels of any source, and rows whose label a person has confirmed."""
 
 import numpy as np
 import pytest
 
 from surelabel.config import DataConfig, NoiseConfig
 from surelabel.data import load_corpus
-from surelabel.data.relabel import trusted_rows
+from surelabel.data.relabel import mark_trusted
 from surelabel.errors import DataError
 from surelabel.training import build
 
@@ -33,41 +33,41 @@ class TestLabels:
     def load(self, source, labels, **options):
         return load_corpus(DataConfig(source=source, labels=labels, **options))
 
-    def test_they_replace_the_source_s_for_the_rows_they_name(self, archive, file, caplog):
+    def test_they_override_those_of_the_source(self, archive, file, caplog):
         corpus = self.load(archive(), file("label,id\nb,0\nb,3\n"))
         assert corpus.train.label.tolist() == [1, 1, 0, 1]
         assert corpus.train.clean is None
         assert "l.csv: names 2 of 4 rows and changes 1 labels" in caplog.text
 
-    def test_rows_that_were_added_or_removed_since_are_reported(self, archive, file, caplog):
+    def test_added_and_removed_rows_are_logged(self, archive, file, caplog):
         corpus = self.load(archive("ababa"), file("id,label\n0,b\n1,b\n2,b\ngone,a\n"))
         assert corpus.train.label.tolist() == [1, 1, 1, 1, 0]
         assert "l.csv: 1 of 4 ids are not in" in caplog.text
         assert ": gone; rows that were removed there are passed over" in caplog.text
         assert "l.csv: names 3 of 5 rows and changes 2 labels; the other 2 keep their own: 3, 4" in caplog.text
 
-    def test_true_labels_stay_what_they_are(self, archive, file):
+    def test_true_labels_do_not_change(self, archive, file):
         corpus = self.load(archive(clean=np.array(list("aabb"))), file("id,label\n0,b\n"))
         assert corpus.train.label.tolist() == [1, 1, 0, 1]
         assert corpus.train.clean.tolist() == [0, 0, 1, 1]
 
-    def test_new_classes_are_said(self, archive, file, caplog):
+    def test_new_classes_are_logged(self, archive, file, caplog):
         assert self.load(archive(), file("id,label\n0,owl\n")).class_names == ("a", "b", "owl")
         assert "l.csv: has classes that the data have not: owl" in caplog.text
 
-    def test_no_new_classes_where_the_source_has_fixed_them(self, archive, file):
+    def test_no_new_classes_if_the_source_fixes_them(self, archive, file):
         source = archive(class_names=np.array(["b", "a"]))
         assert self.load(source, file("id,label\n0,b\n")).train.label.tolist() == [0, 0, 1, 0]
         with pytest.raises(DataError, match=r"l\.csv, row 2: there is no class 'owl'; there are b, a"):
             self.load(source, file("id,label\n0,owl\n"))
 
-    def test_whole_numbers_count_fixed_classes(self, archive, file):
+    def test_whole_numbers_are_positions_in_fixed_classes(self, archive, file):
         source = archive(class_names=np.array(["b", "a"]))
         assert self.load(source, file("id,label\n0,0\n1,1\n")).train.label.tolist() == [0, 1, 1, 0]
         with pytest.raises(DataError, match=r"l\.csv, row 3: there is no class '2'"):
             self.load(source, file("id,label\n0,0\n1,2\n"))
 
-    def test_rows_held_out_and_test_rows_are_named_too(self, archive, file):
+    def test_validation_and_test_rows_are_relabelled_too(self, archive, file):
         source = archive("abababab", x_test=np.zeros((2, 2)), y_test=np.array(["a", "a"]))
         text = "id,label\ntest/1,b\n" + "".join(f"{row},{'ba'[row % 2]}\n" for row in range(8))
         corpus = self.load(source, file(text), validation_fraction=0.25)
@@ -75,7 +75,7 @@ class TestLabels:
         rows = zip(corpus.validation.ids, corpus.validation.label.tolist(), strict=True)
         assert all(label == 1 - int(name) % 2 for name, label in rows)
 
-    def test_a_test_row_that_is_called_as_a_training_row_keeps_its_label(self, archive, file, tmp_path):
+    def test_a_test_row_with_the_id_of_a_training_row_keeps_its_label(self, archive, file, tmp_path):
         np.savez(tmp_path / "b.npz", x=np.zeros((2, 2)), y=np.array(["a", "b"]))
         corpus = self.load(archive(), file("id,label\n0,b\n"), test=str(tmp_path / "b.npz"))
         assert corpus.train.label.tolist() == [1, 1, 0, 1]
@@ -85,7 +85,7 @@ class TestLabels:
         ("text", "message"),
         [
             ("id,label\n0,a\n7,b\n9,a\n", r"l\.csv, row 3: 2 of 3 ids are not in .*a\.npz: 7, 9; its own are like '0'"),
-            ("id,label\n0,a\n1,b\n0,b\n", r"l\.csv, row 4: the id '0' has a row before"),
+            ("id,label\n0,a\n1,b\n0,b\n", r"l\.csv, row 4: the id '0' .* row 2;"),
             ("id,label\n0,\n", r"l\.csv, row 2: label is blank"),
             ("id,label\n,a\n", r"l\.csv, row 2: id is blank"),
             ("id,klass\n0,a\n", r"l\.csv: there is no column 'label'; there are id, klass"),
@@ -102,7 +102,7 @@ class TestLabels:
 
 
 class TestWithoutLabels:
-    """Sources that have none get them from the file, which must name every row."""
+    """Sources without labels, for which the file must name every row."""
 
     def test_an_array(self, tmp_path, file):
         np.save(tmp_path / "x.npy", np.eye(3))
@@ -142,7 +142,7 @@ class TestWithoutLabels:
             config = DataConfig(source=str(tmp_path / "t.csv"), labels=file("id,label\nq,b\nr,a\n"))
             assert load_corpus(config).train.label.tolist() == [1, 0]
 
-    def test_rows_that_stay_without_are_counted(self, tmp_path, file):
+    def test_rows_without_a_label_are_counted(self, tmp_path, file):
         np.save(tmp_path / "x.npy", np.eye(9))
         config = DataConfig(source=str(tmp_path / "x.npy"), labels=file("id,label\n2,b\n0,a\n"))
         with pytest.raises(
@@ -150,7 +150,7 @@ class TestWithoutLabels:
         ):
             load_corpus(config)
 
-    def test_what_was_skipped_may_be_named(self, tmp_path, paint, file, caplog):
+    def test_skipped_rows_may_be_named(self, tmp_path, paint, file, caplog):
         for name in ("a.png", "b.png"):
             paint(tmp_path / "photos" / name)
         (tmp_path / "photos/c.png").write_bytes(b"nothing")
@@ -164,7 +164,7 @@ class TestTrusted:
     def load(self, source, trusted, noise=None, **options):
         return build.corpus(DataConfig(source=source, trusted=trusted, **options), noise, 0)[0]
 
-    def test_nobody_is_trusted_by_default(self, archive):
+    def test_no_row_is_trusted_by_default(self, archive):
         assert self.load(archive(), None).train.trusted is None
 
     def test_rows_are_marked(self, archive, file):
@@ -172,27 +172,27 @@ class TestTrusted:
         assert corpus.train.trusted.tolist() == [True, False, False, True]
         assert corpus.train.label.tolist() == [0, 1, 0, 1]
 
-    def test_a_file_in_which_nobody_has_decided_yet(self, archive, file):
+    def test_a_file_without_decisions(self, archive, file):
         assert not self.load(archive(), file("id,label,decided_at\n")).train.trusted.any()
 
-    def test_a_label_wins_over_the_given_one(self, archive, file):
+    def test_its_label_overrides_the_given_one(self, archive, file):
         corpus = self.load(archive(), file("id,label\n0,b\n1,b\n"))
         assert corpus.train.label.tolist() == [1, 1, 0, 1]
         assert corpus.train.trusted.tolist() == [True, True, False, False]
         assert corpus.train.clean is None
 
     @pytest.mark.parametrize("text", ["id\n0\n1\n", "id,label\n0,a\n1,b\n"])
-    def test_injected_noise_leaves_confirmed_labels(self, archive, file, text):
+    def test_injected_noise_does_not_change_confirmed_labels(self, archive, file, text):
         noise = NoiseConfig(kind="pair", rate=1.0)
         corpus = self.load(archive(), file(text), noise)
         assert corpus.train.label.tolist() == [0, 1, 1, 0]
         assert corpus.train.clean.tolist() == [0, 1, 0, 1]
 
-    def test_it_goes_over_other_labels_of_one_s_own(self, archive, file):
+    def test_it_overrides_the_file_of_labels(self, archive, file):
         labels = file("id,label\n0,b\n", "own.csv")
         assert self.load(archive(), file("id,label\n0,a\n"), labels=labels).train.label.tolist() == [0, 1, 0, 1]
 
-    def test_rows_held_out_are_marked_and_test_rows_may_be_named(self, archive, file):
+    def test_validation_rows_are_marked_and_test_rows_may_be_named(self, archive, file):
         source = archive("abababab", x_test=np.zeros((2, 2)), y_test=np.array(["a", "a"]))
         text = "id\ntest/1\n" + "".join(f"{row}\n" for row in range(8))
         corpus = self.load(source, file(text), validation_fraction=0.25)
@@ -204,7 +204,7 @@ class TestTrusted:
         ("text", "message"),
         [
             ("id\n7\n9\n", r"l\.csv, row 2: 2 of 2 ids are not in .*a\.npz: 7, 9; its own are like '0'"),
-            ("id\n1\n1\n", r"l\.csv, row 3: the id '1' has a row before"),
+            ("id\n1\n1\n", r"l\.csv, row 3: the id '1' .* row 2;"),
             ("id,label\n1,owl\n", r"l\.csv, row 2: there is no class 'owl'; there are a, b"),
             ("id,label\n1,\n", r"l\.csv, row 2: label is blank"),
         ],
@@ -215,6 +215,6 @@ class TestTrusted:
 
     def test_parts_survive(self, archive, file):
         corpus = load_corpus(DataConfig(source=archive()))
-        marked = trusted_rows(corpus, DataConfig(source="x", trusted=file("id\n0\n")))
+        marked = mark_trusted(corpus, DataConfig(source="x", trusted=file("id\n0\n")))
         assert marked.train.x is corpus.train.x
         assert marked.class_names == corpus.class_names

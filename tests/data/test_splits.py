@@ -1,3 +1,5 @@
+"""Test and validation rows, the order of classes, and data that cannot be trained on."""
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.splits import class_order, stratified
+from surelabel.data.splits import sort_classes, split_stratified
 from surelabel.errors import DataError
 
 
@@ -15,7 +17,7 @@ from surelabel.errors import DataError
     seed=st.integers(0, 9),
 )
 def test_a_split_is_a_partition_and_every_class_keeps_a_row(label, fraction, seed):
-    kept, apart = stratified(label, fraction, seed)
+    kept, apart = split_stratified(label, fraction, seed)
     assert sorted([*kept, *apart]) == list(range(len(label)))
     assert set(label[kept]) == set(label)
     classes, counts = np.unique(label, return_counts=True)
@@ -28,17 +30,17 @@ def test_a_split_is_a_partition_and_every_class_keeps_a_row(label, fraction, see
 def test_a_split_is_stratified_and_depends_on_its_seed_alone():
     label = np.repeat([0, 1, 2], [100, 50, 10])
     np.random.seed(1)
-    kept, apart = stratified(label, 0.2, 0)
+    kept, apart = split_stratified(label, 0.2, 0)
     np.random.seed(2)
     assert np.bincount(label[apart]).tolist() == [20, 10, 2]
-    assert np.array_equal(stratified(label, 0.2, 0)[1], apart)
-    assert not np.array_equal(stratified(label, 0.2, 1)[1], apart)
+    assert np.array_equal(split_stratified(label, 0.2, 0)[1], apart)
+    assert not np.array_equal(split_stratified(label, 0.2, 1)[1], apart)
     assert np.array_equal(kept, np.sort(kept))
 
 
-def test_many_small_classes_still_give_their_share():
+def test_many_small_classes_still_contribute_their_fraction():
     label = np.repeat(np.arange(50), 2)
-    assert len(stratified(label, 0.2, 0)[1]) == 20
+    assert len(split_stratified(label, 0.2, 0)[1]) == 20
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_many_small_classes_still_give_their_share():
     ],
 )
 def test_classes_are_sorted_and_numbers_by_value(names, expected):
-    assert class_order(names) == expected
+    assert sort_classes(names) == expected
 
 
 class TestCorpus:
@@ -74,7 +76,7 @@ class TestCorpus:
             assert np.array_equal(part.label.numpy(), part.ids.astype(int) % 2)
             assert part.clean is None
 
-    def test_by_default_all_rows_are_trained_on(self, archive):
+    def test_by_default_all_rows_are_for_training(self, archive):
         corpus = load_corpus(DataConfig(source=archive()))
         assert len(corpus.train) == 40
         assert corpus.validation is None
@@ -88,7 +90,7 @@ class TestCorpus:
         ]
         assert ids[0] == ids[1] != ids[2]
 
-    def test_test_data_can_stand_elsewhere(self, archive):
+    def test_test_data_can_be_another_file(self, archive):
         corpus = load_corpus(DataConfig(source=archive(), test=archive("b.npz", "bbb"), test_fraction=0.5))
         assert corpus.tests["test"].label.tolist() == [1, 1, 1]
         assert len(corpus.train) == 40

@@ -1,26 +1,26 @@
-"""Strong views: large changes that a row keeps in any batch."""
+"""Strong views: large changes that do not depend on the batch."""
 
 import pytest
 import torch
 
 from surelabel.data.augment import draws
-from surelabel.data.strong_augment import NUM_DRAWS, strong
+from surelabel.data.strong_augment import NUM_DRAWS, augment_strongly
 
 X = torch.randint(0, 256, (64, 3, 12, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 U = draws(0, 1, torch.arange(64), 0, NUM_DRAWS)
 
-TONES = {"brightness": 0.1, "contrast": 0.3, "saturation": 0.5, "posterise": 0.7, "solarise": 0.9}
+COLOURS = {"brightness": 0.1, "contrast": 0.3, "saturation": 0.5, "posterise": 0.7, "solarise": 0.9}
 MOVES = {"rotation": 0.1, "shear_x": 0.3, "shear_y": 0.5, "shift_x": 0.7, "shift_y": 0.9}
 
 
-def view(x, tone="brightness", how_much=0.5, move="rotation", how_far=0.5, size=0.0):
-    """By default nothing changes: a factor of one, no angle, nothing cut out."""
-    row = torch.tensor([TONES[tone], how_much, MOVES[move], how_far, 0.5, 0.5, size])
-    return strong(x, row.expand(len(x), -1))
+def view(x, colour="brightness", how_much=0.5, move="rotation", how_far=0.5, size=0.0):
+    """Augment strongly; the defaults change nothing: a factor of one, no angle, no square."""
+    row = torch.tensor([COLOURS[colour], how_much, MOVES[move], how_far, 0.5, 0.5, size])
+    return augment_strongly(x, row.expand(len(x), -1))
 
 
 def test_shape_and_type_are_kept_and_nearly_every_view_differs():
-    views = strong(X, U)
+    views = augment_strongly(X, U)
     assert views.shape == X.shape
     assert views.dtype == torch.uint8
     assert (views != X).flatten(1).any(1).all()
@@ -29,25 +29,25 @@ def test_shape_and_type_are_kept_and_nearly_every_view_differs():
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_row_does_not_depend_on_its_batch(channels):
     x = X[:, :channels]
-    views = strong(x, U)
+    views = augment_strongly(x, U)
     for row in range(len(x)):
-        assert torch.equal(strong(x[row : row + 1], U[row : row + 1])[0], views[row])
+        assert torch.equal(augment_strongly(x[row : row + 1], U[row : row + 1])[0], views[row])
     some = torch.tensor([9, 3, 60, 3, 17])
-    assert torch.equal(strong(x[some], U[some]), views[some])
+    assert torch.equal(augment_strongly(x[some], U[some]), views[some])
 
 
 def test_memory_order_does_not_matter():
     strided = X.contiguous(memory_format=torch.channels_last)
-    assert torch.equal(strong(strided, U), strong(X, U))
+    assert torch.equal(augment_strongly(strided, U), augment_strongly(X, U))
 
 
 def test_in_the_middle_of_every_range_nothing_changes():
-    for tone in ("brightness", "contrast", "saturation"):
+    for colour in ("brightness", "contrast", "saturation"):
         for move in MOVES:
-            assert torch.equal(view(X, tone=tone, move=move), X)
+            assert torch.equal(view(X, colour=colour, move=move), X)
 
 
-class TestTones:
+class TestColours:
     def test_brightness(self):
         dark = view(X, "brightness", how_much=0.0)
         assert (dark.int() - (X * 0.1).int()).abs().max() <= 1

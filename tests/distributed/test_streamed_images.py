@@ -1,4 +1,4 @@
-"""Streamed images on two gloo processes, each with workers of its own: the same run as on one."""
+"""Streamed images on two gloo processes, each with its own workers: the same run as on one."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Two gloo processes against one: the same loss trace, the same per-sample state, checkpoints that cross over."""
+"""Two gloo processes against one: equal losses and states, interchangeable checkpoints."""
 
 import json
 import socket
@@ -16,12 +16,14 @@ from surelabel.runs.run_dir import RunDir
 pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 
 ALL = methods.names()
+SHARDED = ("aum", "car", "elr", "elr_plus", "incv", "nlnl", "self_ensemble")
+"""Methods whose verdict reads per-sample tables, in different ways."""
 WORKER = Path(__file__).with_name("worker.py")
 NOT_COMPARED = ("seconds", "samples_per_second", "epoch", "stage_epoch", "stage")
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """A free port of this machine."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -45,7 +47,7 @@ def on_two_processes(jobs: list[dict], folder: Path) -> None:
 
 
 def config_for(name: str, **train: object) -> dict:
-    """75 rows in batches of 15: a global batch does not divide by two, so padding happens in every step."""
+    """A run with 75 rows in batches of 15, an odd number, so that every step has padding."""
     return {
         "data": {"source": "blobs.npz", "validation_fraction": 0.1},
         "noise": {"kind": "symmetric", "rate": 0.3},
@@ -57,14 +59,16 @@ def config_for(name: str, **train: object) -> dict:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, make_blobs):
-    """All two-process jobs, run once: starting two processes costs more than the jobs."""
+    """The results of all two-process jobs, run once, because starting processes is slow."""
     folder = tmp_path_factory.mktemp("two")
     make_blobs(folder / "blobs.npz")
     jobs = []
     for name in ALL:
         jobs.append({"do": "fit", "out": str(folder / f"{name}-two"), "config": located(config_for(name), folder)})
+    for name in SHARDED:
+        config = located(config_for(name, replicate_below=0), folder)
+        jobs.append({"do": "fit", "out": str(folder / f"{name}-sharded"), "config": config})
     sharded = located(config_for("car", replicate_below=0), folder)
-    jobs.append({"do": "fit", "out": str(folder / "car-sharded"), "config": sharded})
     jobs.append({"do": "fit", "out": str(folder / "car-two-stopped"), "config": sharded, "stop_after": 7})
     try:
         fit(
@@ -85,7 +89,7 @@ def located(config: dict, folder: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def alone(folder):
-    """One process's run of a method, trained when first asked for."""
+    """The run of a method on one process, trained on first use."""
     made: dict[str, RunDir] = {}
 
     def run(name: str) -> RunDir:
@@ -97,7 +101,7 @@ def alone(folder):
 
 
 def assert_same(one: RunDir, two: RunDir) -> None:
-    """The same metrics and the same verdicts, up to the order of summation."""
+    """Check that metrics and verdicts are equal up to the order of summation."""
     assert len(one.metrics()) == len(two.metrics())
     for a, b in zip(one.metrics(), two.metrics(), strict=True):
         compare(a, b, f"epoch {a['epoch']}")
@@ -111,7 +115,7 @@ def assert_same(one: RunDir, two: RunDir) -> None:
 
 
 def compare(a: object, b: object, where: str) -> None:
-    """Equal structure, numbers to 1e-5."""
+    """Check that structures are equal, with numbers to 1e-5."""
     if isinstance(a, dict):
         assert a.keys() == b.keys()
         for key in a.keys() - set(NOT_COMPARED):
@@ -125,8 +129,9 @@ def test_same_trace_and_state_as_one_process(name, folder, alone):
     assert_same(alone(name), RunDir.open(folder / f"{name}-two"))
 
 
-def test_rows_divided_among_processes_give_the_same(folder, alone):
-    assert_same(alone("car"), RunDir.open(folder / "car-sharded"))
+@pytest.mark.parametrize("name", SHARDED)
+def test_tables_divided_among_processes_give_the_same(name, folder, alone):
+    assert_same(alone(name), RunDir.open(folder / f"{name}-sharded"))
 
 
 def test_state_of_two_processes_resumes_on_one(folder, alone):

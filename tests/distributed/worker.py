@@ -1,4 +1,4 @@
-"""What each of two processes does in the distributed tests: run jobs from a JSON file, one after the other."""
+"""A process of the distributed tests: runs the jobs of a JSON file one after the other."""
 
 import contextlib
 import itertools
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def main(jobs_file: str) -> None:
-    """Each job: {"do": "fit" | "resume", "out": folder, "config": mapping, "stop_after": steps or null}."""
+    """Run jobs of the form {"do": "fit" | "resume", "out", "config", "stop_after": steps}."""
     from surelabel.api import Interrupted, fit, resume
 
     for job in json.loads(Path(jobs_file).read_text()):

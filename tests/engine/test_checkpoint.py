@@ -1,11 +1,11 @@
-"""Where training stands, on disk."""
+"""The saved position of a run."""
 
 import pytest
 import torch
 from torch import nn
 
 from surelabel.core import Method, Outputs, Pass, SampleStore, Step, Task, View
-from surelabel.engine.checkpoint import Position, Snapshot, load, packed_plan, restore, save, unpacked_plan
+from surelabel.engine.checkpoint import Position, Snapshot, load, pack_plan, restore, save, unpack_plan
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import RunDir
 
@@ -28,10 +28,10 @@ class Two(Method):
         super().__init__(Task(2, 3, torch.tensor([0, 1, 1]), 5, Line))
         self.network, self.table = Line(), SampleStore(3, 2)
 
-    def first_step(self, batch, clock, **others) -> Step:
+    def first_step(self, _batch, _clock, **_others) -> Step:
         return Step({})
 
-    def second_step(self, batch, clock, **others) -> Step:
+    def second_step(self, _batch, _clock, **_others) -> Step:
         return Step({})
 
 
@@ -59,7 +59,7 @@ def trained(method: Two) -> torch.optim.Optimizer:
 
 def test_a_plan_is_bound_to_another_method_again():
     old, new = Two(), Two()
-    plan = unpacked_plan(packed_plan(plan_of(old)), new)
+    plan = unpack_plan(pack_plan(plan_of(old)), new)
     assert [walk.step for walk in plan] == [new.first_step, new.second_step]
     assert list(plan[0].views) == ["labelled", "unlabelled"]
     labelled, unlabelled = plan[0].views.values()

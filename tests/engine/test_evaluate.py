@@ -1,4 +1,4 @@
-"""What is measured."""
+"""Accuracy, memorisation and gradient shares."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from surelabel.engine.evaluate import GradientShare, accuracies, in_eval_mode, m
 
 
 class Logits(nn.Module):
-    """Inputs are logits; one factor to train."""
+    """A network whose logits are its inputs times one trainable factor."""
 
     def __init__(self) -> None:
         super().__init__()

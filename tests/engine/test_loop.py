@@ -1,4 +1,4 @@
-"""The loop: stages, what it measures, and how it stops."""
+"""The training loop: stages, metrics, and how it stops."""
 
 import json
 import math
@@ -22,12 +22,12 @@ from surelabel.training import build
 
 
 class Listens(Silent):
-    """Remembers what it is told."""
+    """Records every report."""
 
     def __init__(self):
         self.rows, self.warnings, self.steps = [], [], []
 
-    def step(self, epoch, batch, num_batches, loss):
+    def step(self, epoch, batch, num_batches, _loss):
         self.steps.append((epoch, batch, num_batches))
 
     def epoch(self, row):
@@ -38,7 +38,7 @@ class Listens(Silent):
 
 
 class Plain(Method):
-    """Cross entropy of two networks with an average of the first, for trying stages."""
+    """Cross entropy of two networks with an average of the first, for tests of stages."""
 
     def __init__(self, task):
         super().__init__(task)
@@ -49,7 +49,7 @@ class Plain(Method):
     def predict(self, x):
         return self.first(x).logits.softmax(1)
 
-    def both(self, batch, clock, **others):
+    def both(self, batch, _clock):
         terms = {
             n: batch.mean(cross_entropy(getattr(self, n)(batch.x).logits, batch.label)) for n in ("first", "second")
         }
@@ -119,7 +119,7 @@ def test_reset_initial_and_new(make_engine):
 
     class Resets(Plain):
         def remember(self, name):
-            return lambda run: seen.setdefault(name, weights(self.first))
+            return lambda _run: seen.setdefault(name, weights(self.first))
 
         def stages(self):
             idle = OptimiserConfig(rate=1e-12, weight_decay=0)
@@ -149,7 +149,7 @@ def test_a_stage_may_scale_the_runs_rate(make_engine):
     assert two == pytest.approx(0.1 * one)
 
 
-def test_stage_stops_early_when_it_says_so(make_engine):
+def test_stage_stops_early_when_stop_returns_true(make_engine):
     class Stops(Plain):
         def stages(self):
             return [Stage("train", 9, self.both, stop=lambda run: len(run.history) >= 3), Stage("more", 1, self.both)]
@@ -161,7 +161,7 @@ def test_stage_stops_early_when_it_says_so(make_engine):
 
 
 def test_keep_best_ends_with_the_best_epoch(make_engine):
-    """With a rate that soon ruins the network, the kept epoch is the one with the lowest loss on the held-out rows."""
+    """With a rate that ruins the network, the epoch with the lowest held-out loss is kept."""
 
     class Best(Plain):
         def stages(self):
@@ -198,7 +198,7 @@ def test_term_that_is_not_finite_stops_and_names_it(make_engine, tmp_path, monke
     monkeypatch.setattr(engine_module, "SAVE_EVERY", 0.0)
 
     class Breaks(Plain):
-        def breaks(self, batch, clock, **others):
+        def breaks(self, batch, clock):
             step = self.both(batch, clock)
             poison = math.inf if (clock.epoch, clock.step) == (2, 1) else 1.0
             return Step({"good": step.terms["first"], "bad": step.terms["second"] * poison})
@@ -224,7 +224,7 @@ def test_clipping_is_per_network(make_engine):
         def stages(self):
             return [Stage("train", 1, self.large, optimiser=OptimiserConfig(clip=0.5))]
 
-        def large(self, batch, clock, **others):
+        def large(self, batch, clock):
             terms = self.both(batch, clock).terms
             return Step({"first": 100 * terms["first"], "second": 0.01 * terms["second"]})
 
@@ -331,7 +331,7 @@ def test_changed_data_are_refused_on_resume(tiny, tmp_path, blobs):
         resume(tmp_path / "run")
 
 
-def test_still_at_chance_is_said_by_name(tiny, tmp_path):
+def test_warns_of_training_that_is_still_at_chance(tiny, tmp_path):
     listener = Listens()
     options = {"penalty_weight": 1e-6}
     fit(
@@ -343,13 +343,13 @@ def test_still_at_chance_is_said_by_name(tiny, tmp_path):
     assert len([text for text in listener.warnings if "chance" in text]) == 1
 
 
-def test_settings_that_cannot_correct_are_said_before_training(tiny, tmp_path):
+def test_warns_before_training_of_settings_that_cannot_correct(tiny, tmp_path):
     listener = Listens()
     fit(tiny("car", method__options={"correction_start": 99}), tmp_path / "run", progress=listener)
     assert any("never correct" in text and "correction_start=" in text for text in listener.warnings)
 
 
-def test_progress_hears_every_step_and_epoch(tiny, tmp_path):
+def test_progress_receives_every_step_and_epoch(tiny, tmp_path):
     listener = Listens()
     fit(tiny("cross_entropy", train__epochs=2), tmp_path / "run", progress=listener)
     assert listener.steps == [(e, b, 5) for e in (1, 2) for b in range(1, 6)]
@@ -367,11 +367,11 @@ def test_mixed_precision_trains_in_half_and_keeps_state_whole(tiny, tmp_path):
 
 
 def test_weights_that_are_not_finite_are_never_kept(make_engine, monkeypatch):
-    """A finite loss with a gradient that is not: noticed before the epoch is saved or the run ends."""
+    """A gradient that is not finite is noticed before the epoch is saved or the run ends."""
     monkeypatch.setattr(engine_module, "SAVE_EVERY", 0.0)
 
     class Explodes(Plain):
-        def explodes(self, batch, clock, **others):
+        def explodes(self, batch, clock):
             terms = self.both(batch, clock).terms
             poison = torch.where(terms["first"] > 0, terms["first"], torch.nan).sqrt() * 0
             last = (clock.epoch, clock.step) == (2, 4)
@@ -390,7 +390,7 @@ def test_weights_that_are_not_finite_are_never_kept(make_engine, monkeypatch):
 
 
 def test_averages_follow_reset_and_best(make_engine):
-    """Where a stage starts anew or ends with its best epoch, so does what averages the network."""
+    """An average is reset or restored together with its network."""
 
     class Averages(Plain):
         def stages(self):
@@ -443,8 +443,8 @@ def test_notes_of_a_finished_stage_are_kept(make_engine):
     assert engine.setup.run_dir.metrics()[-1]["estimates"] == {"estimate": 0.25}
 
 
-def test_memorisation_is_left_out_where_nobody_looked(make_engine):
-    """Steps that do not say what they saw: training rows are looked at every fifth epoch and in the last."""
+def test_memorisation_is_left_out_without_new_predictions(make_engine):
+    """If steps return no logits, the record is filled every fifth epoch and in the last."""
 
     class SaysNothing(Plain):
         def stages(self):
@@ -479,7 +479,7 @@ def test_what_may_change_on_resume_and_what_not(tiny, tmp_path):
 
 
 def test_crash_while_any_file_is_written_loses_nothing(tiny, tmp_path, monkeypatch, outcome):
-    """Killed within the first, second, ... write of a run: the same command or `resume` goes on, to the same end."""
+    """A run killed in any of its writes continues to the same end, by `fit` or `resume`."""
 
     class KilledError(BaseException):
         pass

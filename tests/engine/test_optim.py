@@ -172,7 +172,7 @@ class Bodied(nn.Module):
 
 
 class TestBackboneRate:
-    def test_a_group_of_its_own_with_a_factor(self):
+    def test_the_backbone_is_a_group_with_a_factor(self):
         network = Bodied()
         optimiser = make_optimiser(OptimiserConfig(rate=0.3), {"first": network, "other": nn.Linear(1, 1)}, 0.1)
         found = [(g["name"], g["factor"], g["lr"], len(g["params"])) for g in optimiser.param_groups]

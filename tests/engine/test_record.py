@@ -1,4 +1,4 @@
-"""Each sample's history, by hand."""
+"""The history of each sample, by hand."""
 
 import math
 
@@ -11,7 +11,7 @@ GIVEN = torch.tensor([0, 1, 2, 0])
 
 
 def say(record: SampleRecord, said: dict[int, list[float]], epoch: int) -> None:
-    """One epoch in which the rows named were seen with these logits."""
+    """An epoch in which the rows at `index` had these logits."""
     index = torch.tensor(list(said))
     record.see(index, torch.tensor(list(said.values())), GIVEN[index])
     record.close_epoch(epoch)
@@ -75,7 +75,7 @@ def test_learned_late(record):
     assert record.forgotten[0] == 0
 
 
-def test_a_row_seen_twice_in_an_epoch_counts_once_with_what_was_said_last(record):
+def test_a_row_seen_twice_in_an_epoch_counts_once_with_its_last_prediction(record):
     index = torch.tensor([0])
     record.see(index, torch.tensor([logits(1)]), GIVEN[index])
     record.see(index, torch.tensor([logits(0)]), GIVEN[index])

@@ -1,32 +1,23 @@
 """A small finished run, and decisions on it."""
 
-from dataclasses import dataclass
-
 import pytest
 
 from surelabel import api
+from surelabel.runs.decisions import Decision
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import audit
 
 
-@dataclass(frozen=True)
-class Said:
-    """As much of a journal's entry as an export reads."""
-
-    action: str
-    label: str | None
-    time: str = "2026-01-31T12:00:00.000+00:00"
-
-
 @pytest.fixture(scope="session")
-def said():
-    """`said("relabel", "2")`."""
-    return Said
+def decision():
+    """Return a function that makes a decision: `decision("relabel", "2")`."""
+    time = "2026-01-31T12:00:00.000+00:00"
+    return lambda action, label: Decision(1, time, "any", "any", action, label, "tester")
 
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory, make_blobs) -> RunDir:
-    """75 easy rows with 30 % wrong labels, a fifth of them held out."""
+    """Train on 75 easy rows with 30 % wrong labels, a fifth of them held out."""
     folder = tmp_path_factory.mktemp("export")
     settings = {
         "data": {"source": str(make_blobs(folder / "blobs.npz")), "validation_fraction": 0.2},
@@ -39,5 +30,5 @@ def run(tmp_path_factory, make_blobs) -> RunDir:
 
 @pytest.fixture(scope="session")
 def verdict(run):
-    """Its audit."""
+    """Return the audit of the run."""
     return audit(run)

@@ -1,4 +1,4 @@
-"""Exports: files that other tools read, images by link or copy, and taking all of it back."""
+"""Exports: files for other tools, images as links or copies, and undo."""
 
 import csv
 import json
@@ -24,9 +24,9 @@ def contents(folder):
 
 class TestTables:
     @pytest.fixture(scope="class")
-    def out(self, run, verdict, said, tmp_path_factory):
+    def out(self, run, verdict, decision, tmp_path_factory):
         ids = run.labels()["id"].to_pylist()
-        decisions = {ids[0]: said("relabel", "2"), ids[1]: said("keep", "1"), ids[2]: said("skip", None)}
+        decisions = {ids[0]: decision("relabel", "2"), ids[1]: decision("keep", "1"), ids[2]: decision("skip", None)}
         folder = tmp_path_factory.mktemp("tables") / "new" / "out"
         export(run, verdict, decisions, folder, rules=Rules("all"))
         return folder
@@ -109,11 +109,11 @@ class TestPlace:
             export(run, verdict, {}, tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
-    def test_an_empty_folder_and_an_own_export_are_taken(self, run, verdict, said, tmp_path):
+    def test_an_empty_folder_and_an_own_export_are_taken(self, run, verdict, decision, tmp_path):
         (tmp_path / "out").mkdir()
         export(run, verdict, {}, tmp_path / "out")
         first = run.labels()["id"].to_pylist()[0]
-        export(run, verdict, {first: said("relabel", "2")}, tmp_path / "out")
+        export(run, verdict, {first: decision("relabel", "2")}, tmp_path / "out")
         assert len(read(tmp_path / "out" / "decisions.csv")) == 1
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -182,7 +182,7 @@ class TestUndo:
 class TestImages:
     @pytest.fixture
     def files(self, run, tmp_path):
-        """A file for every row, two of each name, in folders of their own."""
+        """Write a file for every row; pairs of files share a name, in different folders."""
         found = {}
         for row, name in enumerate(run.labels()["id"].to_pylist()):
             path = tmp_path / "source" / str(row) / f"{row // 2}.png"

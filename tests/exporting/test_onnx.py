@@ -57,15 +57,15 @@ class TestFile:
         found, _ = run_onnx(tmp_path / "m.onnx", x[:5])
         assert np.abs(found["probability"] - model.predict_proba(x[:5])).max() < 1e-5
 
-    def test_a_place_that_is_none(self, tiny, tmp_path):
+    def test_a_place_that_cannot_be_written(self, tiny, tmp_path):
         model = api.load(api.fit(tiny("cross_entropy", train__epochs=1), tmp_path / "run"))
         for path in (tmp_path / "no" / "m.onnx", tmp_path / "m.bin"):
             with pytest.raises(ConfigError, match=r"expected FILE\.onnx in a folder that exists"):
                 onnx.write_onnx(model, path)
 
 
-def test_what_is_missing_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(onnx, "find_spec", lambda name: None)
+def test_missing_packages_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx, "find_spec", lambda _: None)
     with pytest.raises(
         ConfigError, match=r"--onnx needs onnx, onnxscript, onnxruntime: pip install 'surelabel\[export\]'"
     ):

@@ -1,4 +1,4 @@
-"""What export accepts at its defaults, on runs whose true labels are known: never more harm than good."""
+"""With default settings, an export never makes labels worse on runs with known true labels."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ def exported(run):
 
 
 def shares_right(run):
-    """The share of right labels before and after the export of a stored run."""
+    """Return the fraction of right labels before and after the export of a stored run."""
     labels = RunDir(run).labels()
     names = np.array(RunDir(run).data()["class_names"])
     clean, given = names[labels["clean"].to_numpy()], names[labels["given"].to_numpy()]

@@ -1,4 +1,4 @@
-"""Which label a row has after cleaning, and who decided that."""
+"""Which label a row has after cleaning, and who decided it."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from surelabel.verdicts import Audit
 
 
 class FakeRun:
-    """A run's rows in their own order."""
+    """The rows of a run, in their original order."""
 
     path = "fake"
 
@@ -23,7 +23,7 @@ class FakeRun:
 
 
 def made(p_wrong, given="aabb", suggested="bbaa", verdict=None):
-    """A run of rows 0, 1, ... and its audit, ranked by P(wrong)."""
+    """Make a run of rows 0, 1, ... and its audit, ranked by P(wrong)."""
     ids = np.array([str(row) for row in range(len(given))])
     order = np.argsort(-np.array(p_wrong), kind="stable")
     columns = {
@@ -69,8 +69,8 @@ def test_a_suspect_whose_suggestion_is_the_given_label_keeps_it_and_is_masked():
     assert (labels(cleaned), who(cleaned)[0], bool(cleaned.keep[0])) == ("aabb", "nobody", False)
 
 
-def test_persons_always_win(said):
-    decisions = {"0": said("relabel", "b"), "1": said("keep", "a"), "2": said("skip", None)}
+def test_persons_always_win(decision):
+    decisions = {"0": decision("relabel", "b"), "1": decision("keep", "a"), "2": decision("skip", None)}
     cleaned = choose(*made([0.0, 1.0, 1.0, 0.0]), decisions, EVERY)
     assert labels(cleaned) == "baab"
     assert who(cleaned) == ["person", "person", "model", "nobody"]
@@ -112,13 +112,13 @@ def test_of_many_classes_that_lose_most_of_their_rows_the_first_are_named():
     assert cleaned.losing == dict.fromkeys(given, (1, 1))
 
 
-def test_faults(said):
+def test_faults(decision):
     run, audit = made([0.0] * 4)
     with pytest.raises(RunError, match="decision on '0' names no class of this run: 'c'"):
-        choose(run, audit, {"0": said("relabel", "c")})
+        choose(run, audit, {"0": decision("relabel", "c")})
     assert (
         "1 decision(s) are on rows that this run does not have: '9'"
-        in choose(run, audit, {"9": said("keep", "a")}).warnings
+        in choose(run, audit, {"9": decision("keep", "a")}).warnings
     )
     with pytest.raises(RunError, match="not one of this run"):
         choose(FakeRun(["0", "1", "2", "x"]), audit, {})

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from surelabel import api
 from surelabel.cli import app
-from surelabel.paper.tables import PRESETS, SCALES, Prepared, Preset, Trial
+from surelabel.paper.tables import PRESETS, SCALES, PreparedData, Preset, Trial
 
 
 @pytest.fixture
@@ -53,10 +53,10 @@ def test_tables_are_written_though_a_run_fails(toy, tmp_path):
     api.fit(toy[0].config, tmp_path / "out" / "runs" / toy[0].name)
     result = call("toy", "--out", "out", "--json")
     assert result.exit_code == 1
-    said = json.loads(result.stdout)
-    assert (said["runs"]["done"], said["runs"]["skipped"]) == (0, 1)
-    assert "missing.csv" in said["runs"]["failed"][toy[2].name]
-    means = [entry["ours"]["last"] for entry in said["entries"]]
+    printed = json.loads(result.stdout)
+    assert (printed["runs"]["done"], printed["runs"]["skipped"]) == (0, 1)
+    assert "missing.csv" in printed["runs"]["failed"][toy[2].name]
+    means = [entry["ours"]["last"] for entry in printed["entries"]]
     assert means[0] == means[1] != means[2]
     assert means[2] is None
     for suffix in ("md", "csv", "tex"):
@@ -67,15 +67,15 @@ def test_a_run_in_the_place_of_another_is_a_failure_and_no_result(toy, trial, tm
     api.fit(trial(epochs=1).config, tmp_path / "out" / "runs" / toy[0].name)
     result = call("toy", "--out", "out", "--only", "method=plain", "--json")
     assert result.exit_code == 1
-    said = json.loads(result.stdout)
-    assert "train.epochs is 1 there and 2 here" in said["runs"]["failed"][toy[0].name]
-    assert said["entries"][0]["ours"]["last"] is None
+    printed = json.loads(result.stdout)
+    assert "train.epochs is 1 there and 2 here" in printed["runs"]["failed"][toy[0].name]
+    assert printed["entries"][0]["ours"]["last"] is None
 
 
 @pytest.fixture
 def two_sets(trial, monkeypatch, tmp_path):
     """A table of two data sets, of which one cannot be prepared."""
-    kept, missing = (Prepared("subset", data, 8, 4) for data in ("cifar10", "cifar100"))
+    kept, missing = (PreparedData("subset", data, 8, 4) for data in ("cifar10", "cifar100"))
 
     def trials(plan):
         sources = {"here": kept.path(plan.folder), "missing": missing.path(plan.folder)}
@@ -89,15 +89,15 @@ def two_sets(trial, monkeypatch, tmp_path):
 
 @pytest.mark.training
 def test_missing_data_do_not_stop_the_others(two_sets, make_blobs, tmp_path):
-    """The file of one data set is there, that of the other cannot be made."""
+    """One data set has its file; the file of the other cannot be made."""
     place = two_sets[0].path(tmp_path / "out")
     place.parent.mkdir(parents=True)
     make_blobs(place)
     result = call("sets", "--scale", "small", "--data", "nowhere", "--out", "out", "--json")
     assert result.exit_code == 1, result.stderr
-    said = json.loads(result.stdout)
-    assert said["runs"]["done"] == 1
-    (reason,) = said["runs"]["failed"].values()
+    printed = json.loads(result.stdout)
+    assert printed["runs"]["done"] == 1
+    (reason,) = printed["runs"]["failed"].values()
     assert "cifar100: no such folder" in reason
 
 

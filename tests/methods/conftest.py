@@ -1,4 +1,4 @@
-"""A task whose networks can be read off their input, a batch, and a run, all small enough to compute by hand."""
+"""A task, a batch and a run that are small enough to compute results by hand."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -8,19 +8,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Task, View
+from surelabel.core import Batch, Clock, Method, Rows, Task, Verdict, View
 from surelabel.models import Network
 
 
 class Slices:
-    """Makes networks that say what stands in their input: the n-th reads K logits and h off columns n (K + 1) on."""
+    """Makes networks that copy their input: the n-th copies K logits and h from n (K + 1) on."""
 
     def __init__(self, num_classes: int, num_networks: int) -> None:
         self.num_classes, self.num_networks, self.num_made = num_classes, num_networks, 0
 
-    def __call__(self, outputs: int | None = None, indicator: bool = False, indicator_layers: int = 1) -> nn.Module:
+    def __call__(self, outputs: int | None = None, indicator: bool = False, **_layers: int) -> nn.Module:
         width = self.num_classes + 1
-        num_outputs = outputs or self.num_classes  # a (K + 1)th logit stands where h does
+        num_outputs = outputs or self.num_classes  # a (K + 1)th logit takes the place of h
         network = Network(nn.Identity(), width * self.num_networks, num_outputs, indicator=indicator)
         start = width * (self.num_made % self.num_networks)
         with torch.no_grad():
@@ -36,7 +36,7 @@ class Slices:
 
 
 class FakeRun:
-    """The Run that a method is handed, over inputs that are all there is."""
+    """A Run over a few inputs, without an engine."""
 
     def __init__(self, x: Tensor, label: Tensor, epoch: int = 1, seen: Tensor | None = None) -> None:
         self.x, self.label = x, label
@@ -47,17 +47,13 @@ class FakeRun:
         self.num_collected = 0
 
     @property
-    def all(self) -> Tensor:
-        return torch.arange(len(self.label))
-
-    @property
     def rng(self) -> torch.Generator:
         return self.clock.generator("run")
 
     @torch.no_grad()
-    def collect(self, function: Callable[[Batch], Tensor], view: View, train_mode: bool = False) -> Tensor:
+    def collect(self, function: Callable[[Batch], Tensor], view: View, _train_mode: bool = False) -> Tensor:
         self.num_collected += 1
-        index = self.all if view.indices is None else view.indices
+        index = torch.arange(len(self.label)) if view.indices is None else view.indices
         return function(batch_of(self.x[index], self.label[index], index))
 
     def note(self, name: str, value: Any) -> None:
@@ -77,7 +73,7 @@ def batch_of(
 
 @pytest.fixture(scope="session")
 def make_task() -> Callable[..., Task]:
-    """A Task over given labels, with networks that read their outputs off the input."""
+    """A Task over given labels, with networks that copy their input."""
 
     def make(given: Tensor, num_classes: int = 3, epochs: int = 20, num_networks: int = 1, **others: Any) -> Task:
         factory = Slices(num_classes, num_networks)
@@ -102,3 +98,15 @@ def make_clock() -> Callable[..., Clock]:
 def make_run() -> Callable[..., FakeRun]:
     """A Run over inputs and labels."""
     return FakeRun
+
+
+@pytest.fixture(scope="session")
+def verdict_of() -> Callable[..., Verdict]:
+    """The verdict of a method on all rows, given the running means of p at their labels."""
+
+    @torch.no_grad()
+    def verdict(method: Method, x: Tensor, given: Tensor, seen: Tensor | None = None) -> Verdict:
+        record = SimpleNamespace(mean_given_probability=torch.zeros(len(given)) if seen is None else seen)
+        return method.verdict(Rows(torch.arange(len(given)), given, method.predict(x), record))
+
+    return verdict

@@ -21,7 +21,7 @@ def make(make_task):
 
 @pytest.fixture
 def judged(make, make_run):
-    """A method whose first run, or whose both, had these AUMs."""
+    """A method whose first run, or whose two runs, had these AUMs."""
 
     def of(areas, roles, **options):
         method = make(**options)
@@ -74,7 +74,7 @@ class TestThresholdSamples:
 
     @pytest.mark.parametrize(("count", "flagged"), [(100, 98), (200, 197), (10, 9)])
     def test_more_than_one_percent_have_a_larger_one(self, count, flagged):
-        """By the authors' rule, applied to every threshold sample itself."""
+        """The threshold agrees with the authors' rule, applied to every threshold sample."""
         area = torch.arange(count, dtype=torch.float32)
         limit = threshold_of(area, torch.ones(count, dtype=torch.bool), 0.99)
         by_rule = torch.tensor([(area > value).float().mean() > 0.01 + 1e-6 for value in area])
@@ -93,7 +93,7 @@ class TestThresholdSamples:
         assert not method.area[1].whole().any()
         assert torch.equal(step.seen, X[:, :K])
 
-    def test_have_their_own_label_in_the_other_run(self, make, make_batch, make_clock):
+    def test_have_their_given_label_in_the_other_run(self, make, make_batch, make_clock):
         method = make()
         method.second_step(make_batch(X, GIVEN), make_clock(1))
         own = method.role != 1
@@ -122,29 +122,29 @@ class TestJudgement:
         method = judged([[0.0, -5.0, -9.0, 9.0, -1.0, -1.0] + [3.0] * 6], self.ROLES)
         assert method.removed.nonzero().squeeze(1).tolist() == [2, 4, 5]
 
-    def test_nobody_is_removed_if_nobody_would_be_left(self, judged):
+    def test_nothing_is_removed_if_too_few_would_be_left(self, judged):
         low = [10.0, 10.0] + [-1.0] * 10
         high = [-1.0, -1.0, 10.0, 10.0] + [-1.0] * 8
         assert not judged([low, high], self.ROLES).removed.any()
 
-    def test_the_rest_is_trained_on_real_classes(self, make, make_run, make_batch, make_clock):
+    def test_the_rest_is_trained_on_real_classes(self, make, make_batch, make_clock):
         method = make()
         method.removed[[1, 5]] = True
-        (walk,) = method.plan(make_run(X, GIVEN))
+        (walk,) = method.stages()[-1].plan
         assert walk.views["batch"].indices.tolist() == [0, 2, 3, 4, 6, 7, 8, 9, 10, 11]
         term = method.step(make_batch(X, GIVEN), make_clock(1)).terms["cross_entropy"]
         assert term.item() == pytest.approx(F.cross_entropy(X[:, :K], GIVEN).item(), rel=1e-5)
         assert torch.allclose(method.predict(X), X[:, :K].softmax(1))
 
-    def test_quality_is_one_half_at_the_threshold(self, judged):
+    def test_quality_is_one_half_at_the_threshold(self, judged, verdict_of):
         first = [0.0, -5.0, -3.0, 0.0, 0.0, -1.0, 3.0] + [9.0] * 5
         second = [1.0, 1.0, 1.0, 0.0, 1.0, 0.0, 4.0] + [10.0] * 5
-        quality = judged([first, second], self.ROLES).label_quality(None)
+        quality = verdict_of(judged([first, second], self.ROLES), X, GIVEN).quality
         assert quality[:7].tolist() == pytest.approx([0.5, 0.5, 0.125, 0.5, 0.5, 0.25, 0.875])
         assert bool(((quality >= 0) & (quality <= 1)).all())
 
-    def test_quality_before_anything_was_measured(self, make):
-        assert make().label_quality(None).tolist() == [0.5] * N
+    def test_quality_before_anything_was_measured(self, make, verdict_of):
+        assert verdict_of(make(), X, GIVEN).quality.tolist() == [0.5] * N
 
 
 class TestStages:
@@ -154,20 +154,19 @@ class TestStages:
     def test_divide_the_run(self, make, epochs, lengths):
         assert [stage.epochs for stage in make(epochs=epochs).stages()] == lengths
 
-    def test_measuring_runs_have_the_published_rate_and_all_samples(self, make, make_run):
+    def test_measuring_runs_have_the_published_rate_and_all_samples(self, make):
         first, second, train = make().stages()
         assert (first.optimiser.rate, second.optimiser.schedule.kind, train.optimiser) == (0.1, "constant", None)
         assert (first.reset, second.reset, train.reset) == (None, "new", "new")
-        (walk,) = first.plan(make_run(X, GIVEN))
-        assert walk.views["batch"].indices is None
+        assert (first.plan, second.plan) == (None, None), "None is one pass over all rows"
         assert make(rate=None).stages()[0].optimiser is None
 
-    def test_what_was_measured_survives_a_restart(self, make, judged):
+    def test_what_was_measured_survives_a_restart(self, make, judged, verdict_of):
         before = judged([[0.0] * N, [1.0] * N], TestJudgement.ROLES)
         after = make(seed=5)
         after.load_state_dict(before.state_dict())
         assert torch.equal(after.role, before.role)
-        assert torch.equal(after.label_quality(None), before.label_quality(None))
+        assert torch.equal(verdict_of(after, X, GIVEN).quality, verdict_of(before, X, GIVEN).quality)
 
 
 def test_padding_is_not_measured(make, make_batch, make_clock):

@@ -1,4 +1,4 @@
-"""Beta mixture: the fit and its degenerate cases, the targets, and both ways of mixing."""
+"""Beta mixture: the fit and its degenerate cases, the targets, and both kinds of mixing."""
 
 import math
 
@@ -155,12 +155,12 @@ class TestStep:
             0.5 * uniformity_penalty(x[:, :K], batch.weight).item(), rel=1e-5
         )
 
-    def test_dynamic_mixing_by_trust(self, make, make_batch, late):
+    def test_dynamic_mixing_by_belief(self, make, make_batch, late):
         method, batch = make(variant="dynamic"), make_batch(X, GIVEN)
         method.wrong.copy_(WRONG)
         ((_, order),) = mixed([(X, torch.eye(N), batch.weight)], 0.0, late)
         partner, trust = order.argmax(1), 1 - WRONG.clamp(1e-4, 1 - 1e-4)
-        x, target = method.mixed_by_trust(batch, ONE_HOT, late)
+        x, target = method.mix_by_belief(batch, ONE_HOT, late)
         for i, j in enumerate(partner.tolist()):
             share = trust[i] / (trust[i] + trust[j])
             assert torch.allclose(x[i], share * X[i] + (1 - share) * X[j], atol=1e-6)
@@ -205,9 +205,10 @@ class TestPlan:
         assert torch.equal(after.wrong, WRONG)
 
 
-def test_corrected_labels_are_the_targets(make, make_run):
+def test_corrected_labels_are_the_targets(make, make_run, verdict_of):
     method = make()
-    corrected = method.corrected(make_run(X, GIVEN))
+    method.stages()[-1].then(make_run(X, GIVEN))
+    corrected = verdict_of(method, X, GIVEN).corrected
     wrong = wrong_probability(F.cross_entropy(X[:, :K], GIVEN, reduction="none"))[:, None]
     assert torch.allclose(corrected, (1 - wrong) * ONE_HOT + wrong * X[:, :K].softmax(1), atol=1e-6)
     assert torch.allclose(corrected.sum(1), torch.ones(N))

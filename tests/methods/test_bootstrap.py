@@ -1,4 +1,4 @@
-"""Bootstrap: both targets by hand, and where they are cross entropy."""
+"""Bootstrap: both targets by hand, and their limit of cross entropy."""
 
 import math
 
@@ -29,7 +29,7 @@ def test_hard_by_hand():
 
 
 @pytest.mark.parametrize("loss", [soft_bootstrap, hard_bootstrap])
-def test_of_the_given_label_alone_is_cross_entropy(loss):
+def test_with_the_given_label_alone_is_cross_entropy(loss):
     assert torch.allclose(loss(LOGITS, GIVEN, 1.0), cross_entropy(LOGITS, GIVEN))
 
 
@@ -39,7 +39,7 @@ def test_hard_is_cross_entropy_where_the_prediction_is_the_label():
 
 
 def test_the_gradient_of_soft_flows_through_the_target():
-    """With a fixed target the network's own part would have no gradient."""
+    """With a fixed target the part of the prediction would have no gradient."""
     logits = LOGITS.clone().requires_grad_()
     (grad,) = torch.autograd.grad(soft_bootstrap(logits, GIVEN, 0.8).sum(), logits)
     fixed = 0.8 * F.one_hot(GIVEN, 3) + 0.2 * P

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from surelabel.config import CosineRestarts, OptimiserConfig
 from surelabel.core import Clock, Task
 from surelabel.engine.optim import rate_at
-from surelabel.methods.car import CAR, TargetEstimation, car_terms, default_penalty_weight
+from surelabel.methods._targets import MomentumTargets
+from surelabel.methods.car import CAR, car_terms, default_penalty_weight
 
 GIVEN = torch.tensor([0, 1, 2, 2])
 ONE_HOT = F.one_hot(GIVEN, 3).float()
@@ -29,6 +30,11 @@ X = torch.tensor(
 P = X[:, :3].softmax(1)
 
 
+def current(method):
+    """The table that the loss aims at now, or None."""
+    return next((table.store for table in method.target_tables() if table.is_current), None)
+
+
 @pytest.fixture
 def make_car(make_task):
     def make(epochs=20, rate_period=1, **options):
@@ -39,7 +45,7 @@ def make_car(make_task):
 
 @pytest.fixture
 def train(make_batch, make_clock):
-    """One step on the rows at `index`, which is all of them."""
+    """One step on the rows at `index`, by default all of them."""
 
     def step(method, epoch, index=(0, 1, 2, 3), x=X):
         index = torch.tensor(index)
@@ -50,45 +56,45 @@ def train(make_batch, make_clock):
 
 class TestTargets:
     def test_start_as_the_given_labels(self, make_car):
-        assert torch.equal(make_car().targets().whole(), ONE_HOT)
+        assert torch.equal(current(make_car()).whole(), ONE_HOT)
 
     def test_do_not_change_before_the_start(self, make_car, train):
         method = make_car(correction_start=4)
         for epoch in (1, 2, 3):
             train(method, epoch)
-        assert torch.equal(method.targets().whole(), ONE_HOT)
+        assert torch.equal(current(method).whole(), ONE_HOT)
 
     def test_blend_with_p_from_the_start_on(self, make_car, train):
         method = make_car(correction_start=4, momentum=0.75)
         train(method, 4)
-        assert torch.allclose(method.targets().whole(), 0.75 * ONE_HOT + 0.25 * P)
+        assert torch.allclose(current(method).whole(), 0.75 * ONE_HOT + 0.25 * P)
         train(method, 5)
-        assert torch.allclose(method.targets().whole(), 0.75 * (0.75 * ONE_HOT + 0.25 * P) + 0.25 * P)
+        assert torch.allclose(current(method).whole(), 0.75 * (0.75 * ONE_HOT + 0.25 * P) + 0.25 * P)
 
     def test_only_of_rows_in_the_batch(self, make_car, train):
         method = make_car(correction_start=1, momentum=0.5)
         train(method, 1, index=(3, 0))
         expected = ONE_HOT.clone()
         expected[[0, 3]] = 0.5 * ONE_HOT[[0, 3]] + 0.5 * P[[0, 3]]
-        assert torch.allclose(method.targets().whole(), expected)
+        assert torch.allclose(current(method).whole(), expected)
 
     def test_of_rows_below_the_threshold_are_kept(self, make_car, train):
         method = make_car(correction_start=1, momentum=0.5, threshold=0.8)
         train(method, 1)
         blended = 0.5 * ONE_HOT + 0.5 * P
-        assert torch.equal(method.targets().whole()[:2], ONE_HOT[:2])
-        assert torch.allclose(method.targets().whole()[2:], blended[2:])
+        assert torch.equal(current(method).whole()[:2], ONE_HOT[:2])
+        assert torch.allclose(current(method).whole()[2:], blended[2:])
 
     def test_a_tau_equal_to_the_threshold_is_enough(self, make_car, train):
         method = make_car(correction_start=1, momentum=0.5, threshold=0.5)
         train(method, 1)
-        assert torch.allclose(method.targets().whole()[0], 0.5 * ONE_HOT[0] + 0.5 * P[0])
+        assert torch.allclose(current(method).whole()[0], 0.5 * ONE_HOT[0] + 0.5 * P[0])
 
     def test_padding_changes_nothing(self, make_car, make_batch, make_clock):
         method = make_car(correction_start=1)
         index, weight = torch.tensor([-1, -1]), torch.zeros(2)
         step = method.step(make_batch(X[:2], GIVEN[:2], index, weight), make_clock(1))
-        assert torch.equal(method.targets().whole(), ONE_HOT)
+        assert torch.equal(current(method).whole(), ONE_HOT)
         assert [term.item() for term in step.terms.values()] == [0, 0]
 
 
@@ -127,11 +133,11 @@ class TestLoss:
         assert torch.equal(seen, X[:, :3])
         assert not seen.requires_grad
 
-    def test_tau_is_kept_as_evidence(self, make_car, train):
+    def test_tau_is_kept_as_evidence(self, make_car, train, verdict_of):
         method = make_car()
-        assert method.evidence(None)["tau"].isnan().all()
+        assert verdict_of(method, X, GIVEN).evidence["tau"].isnan().all()
         train(method, 1, index=(1, 3))
-        tau = method.evidence(None)["tau"]
+        tau = verdict_of(method, X, GIVEN).evidence["tau"]
         assert torch.allclose(tau[[1, 3]], torch.tensor([0.75, 0.95]))
         assert tau[[0, 2]].isnan().all()
 
@@ -141,9 +147,9 @@ class TestRestarts:
         method = make_car(epochs=40, rate_period=10, correction_start=5, momentum=0.5)
         changed = []
         for epoch in range(1, 41):
-            before = method.targets().whole()
+            before = current(method).whole()
             train(method, epoch)
-            if not torch.equal(before, method.targets().whole()):
+            if not torch.equal(before, current(method).whole()):
                 changed.append(epoch)
         assert changed == [10, 20, 30, 40]
 
@@ -171,7 +177,7 @@ class TestStrategies:
         method = make_car(targets="none", correction_start=1)
         terms = train(method, 20).terms
         assert terms["cace"].item() == pytest.approx(car_terms(X[:, :3], X[:, 3], ONE_HOT).cace.mean().item())
-        assert method.targets() is None
+        assert current(method) is None
         assert not [name for name in method.state_dict() if name.startswith("target")]
 
     def test_temporal_ensembling_by_hand(self, make_car, train):
@@ -179,7 +185,7 @@ class TestStrategies:
         other = X.flip(0)
         p, q = P, P.flip(0)
         first = train(method, 1).terms
-        assert method.targets() is None, "the loss still aims at the given labels"
+        assert current(method) is None, "the loss still aims at the given labels"
         assert torch.allclose(method.target.table.whole(), 0.25 * p)
         assert first["cace"].item() == pytest.approx(car_terms(X[:, :3], X[:, 3], ONE_HOT).cace.mean().item())
         train(method, 2, x=other)
@@ -188,14 +194,14 @@ class TestStrategies:
         third = train(method, 3).terms
         z = 0.75 * z + 0.25 * p
         target = z / z.sum(1, keepdim=True)
-        assert torch.allclose(method.targets().whole(), z)
+        assert torch.allclose(current(method).whole(), z)
         assert third["cace"].item() == pytest.approx(car_terms(X[:, :3], X[:, 3], target).cace.mean().item(), rel=1e-5)
 
-    def test_an_ensemble_of_equal_predictions_is_that_prediction(self, make_car, train, make_run):
+    def test_an_ensemble_of_equal_predictions_is_that_prediction(self, make_car, train, verdict_of):
         method = make_car(targets="temporal_ensembling", correction_start=1, momentum=0.9)
         for epoch in range(1, 6):
             train(method, epoch)
-        assert torch.allclose(method.target.corrected(GIVEN, ONE_HOT), P, atol=1e-6)
+        assert torch.allclose(verdict_of(method, X, GIVEN).corrected, P, atol=1e-6)
 
 
 class TestMaxProbability:
@@ -203,7 +209,7 @@ class TestMaxProbability:
         assert make_car(confidence="max_probability").network.indicator is None
         assert make_car().network.indicator is not None
 
-    def test_tau_is_the_largest_p_and_stays_in_the_graph(self, make_car, make_batch, make_clock):
+    def test_tau_is_the_largest_p_and_stays_in_the_graph(self, make_car, make_batch, make_clock, verdict_of):
         method = make_car(confidence="max_probability", penalty_weight=2.0)
         x = X.clone().requires_grad_()
         terms = method.step(make_batch(x, GIVEN), make_clock(1)).terms
@@ -212,18 +218,18 @@ class TestMaxProbability:
         (grad,) = torch.autograd.grad(terms["penalty"], x)
         expected = 2 * (P - F.one_hot(P.argmax(1), 3)) / 4
         assert torch.allclose(grad[:, :3], expected, atol=1e-6)
-        assert torch.equal(method.evidence(None)["tau"], top)
-        assert torch.equal(method.confidence(X), top)
+        assert torch.equal(verdict_of(method, X, GIVEN).evidence["tau"], top)
+        assert torch.equal(method.tau(X), top)
 
     def test_the_threshold_is_on_the_largest_p(self, make_car, train):
         method = make_car(confidence="max_probability", threshold=0.8, momentum=0.5, correction_start=1)
         train(method, 1)
-        changed = (method.targets().whole() != ONE_HOT).any(1)
+        changed = (current(method).whole() != ONE_HOT).any(1)
         assert changed.tolist() == (P.amax(1) >= 0.8).tolist() == [False, False, True, False]
 
 
 def test_confidence_of_inputs_is_tau(make_car):
-    assert torch.allclose(make_car().confidence(X), torch.tensor([0.5, 0.75, 0.9, 0.95]))
+    assert torch.allclose(make_car().tau(X), torch.tensor([0.5, 0.75, 0.9, 0.95]))
 
 
 class TestDefaults:
@@ -241,46 +247,46 @@ class TestDefaults:
         assert CAR(make_task(GIVEN), penalty_weight=50.0).penalty_weight == 50
 
     def test_hint_at_chance_names_the_penalty_weight_and_a_larger_one(self, make_task):
-        hint = CAR(make_task(GIVEN, num_classes=11), penalty_weight=0.5).hint_at_chance()
+        hint = CAR(make_task(GIVEN, num_classes=11), penalty_weight=0.5).advice("chance")[0]
         assert "penalty_weight=0.5 damps gradients to Q0=0.05" in hint
         assert float(re.search(r"try penalty_weight=(\S+)", hint)[1]) == 2.5
 
 
-def estimation(epochs: int, period: int = 1, start: int | None = None, momentum: float = 0.9) -> TargetEstimation:
+def estimation(epochs: int, period: int = 1, start: int | None = None, momentum: float = 0.9) -> MomentumTargets:
     task = Task(3, 4, GIVEN, epochs, SimpleNamespace, rate_period=period)
-    return TargetEstimation(task, "car", task.share(60 / 500) if start is None else start, momentum, threshold=0.0)
+    return MomentumTargets(task, task.share(60 / 500) if start is None else start, momentum, threshold=0.0)
 
 
 class TestWarnings:
     @pytest.mark.parametrize("epochs", [200, 500])
     @pytest.mark.parametrize("period", [1, 10])
     def test_defaults_give_none(self, make_car, epochs, period):
-        assert make_car(epochs=epochs, rate_period=period).warnings() == []
+        assert make_car(epochs=epochs, rate_period=period).advice("settings") == []
 
     def test_a_start_beyond_the_last_epoch(self, make_car):
-        (text,) = make_car(epochs=50, correction_start=51).warnings()
+        (text,) = make_car(epochs=50, correction_start=51).advice("settings")
         assert "can never correct a label: 0 target update(s) in 50 epochs" in text
         assert text.endswith("use correction_start=6")
         assert "\n" not in text
 
     def test_too_few_updates_for_the_momentum(self, make_car):
-        (text,) = make_car(epochs=50, correction_start=45).warnings()
+        (text,) = make_car(epochs=50, correction_start=45).advice("settings")
         assert "6 target update(s)" in text
         assert 0.9**6 > 0.5 >= 0.9**7
-        assert make_car(epochs=50, correction_start=44).warnings() == []
+        assert make_car(epochs=50, correction_start=44).advice("settings") == []
 
     def test_other_strategies_have_none(self, make_car):
-        assert make_car(epochs=5, correction_start=9, targets="none").warnings() == []
-        assert make_car(epochs=5, correction_start=5, targets="temporal_ensembling").warnings() == []
+        assert make_car(epochs=5, correction_start=9, targets="none").advice("settings") == []
+        assert make_car(epochs=5, correction_start=5, targets="temporal_ensembling").advice("settings") == []
 
-    def test_an_ensemble_that_never_becomes_the_target_is_said(self, make_car):
-        (text,) = make_car(epochs=5, correction_start=9, targets="temporal_ensembling").warnings()
+    def test_an_ensemble_that_never_becomes_the_target(self, make_car):
+        (text,) = make_car(epochs=5, correction_start=9, targets="temporal_ensembling").advice("settings")
         assert "never correct" in text
         start = int(re.search(r"use correction_start=(\d+)", text)[1])
-        assert make_car(epochs=5, correction_start=start, targets="temporal_ensembling").warnings() == []
+        assert make_car(epochs=5, correction_start=start, targets="temporal_ensembling").advice("settings") == []
 
-    def test_a_period_longer_than_the_run_says_so(self, make_car):
-        (text,) = make_car(epochs=5, rate_period=10).warnings()
+    def test_a_period_longer_than_the_run(self, make_car):
+        (text,) = make_car(epochs=5, rate_period=10).advice("settings")
         assert "0 target update(s) in 5 epochs" in text
         assert "without restarts" in text
 
@@ -292,14 +298,14 @@ class TestWarnings:
         momentum=st.floats(0, 0.999),
     )
     def test_the_advised_values_give_none(self, epochs, period, start, momentum):
-        for text in estimation(epochs, period, start, momentum).warnings():
+        for text in estimation(epochs, period, start, momentum).advice():
             advice = text.partition("; use ")[2]
             better_start = int(re.search(r"correction_start=(\d+)", advice)[1])
             if found := re.search(r"momentum=([\d.]+)", advice):
                 momentum = float(found[1])
             if "without restarts" in advice:
                 period = 1
-            assert estimation(epochs, period, better_start, momentum).warnings() == []
+            assert estimation(epochs, period, better_start, momentum).advice() == []
 
     @settings(deadline=None, max_examples=200)
     @given(
@@ -311,75 +317,85 @@ class TestWarnings:
     def test_are_given_exactly_when_labels_keep_more_than_half_of_their_weight(self, epochs, period, start, momentum):
         updates = [e for e in range(1, epochs + 1) if e >= start and e % period == 0]
         silent = bool(updates) and momentum ** len(updates) <= 0.5
-        assert (estimation(epochs, period, start, momentum).warnings() == []) == silent
+        assert (estimation(epochs, period, start, momentum).advice() == []) == silent
 
 
 class TestVerdict:
     SEEN = torch.tensor([0.9, 0.2, 0.6, 0.4])
 
-    def test_a_row_never_blended_falls_back_to_the_running_mean(self, make_car, make_run):
+    def test_a_row_never_blended_falls_back_to_the_running_mean(self, make_car, verdict_of):
         method = make_car(correction_start=10)
-        assert torch.allclose(method.label_quality(make_run(X, GIVEN, seen=self.SEEN)), self.SEEN)
+        assert torch.allclose(verdict_of(method, X, GIVEN, self.SEEN).quality, self.SEEN)
 
-    def test_a_row_below_the_threshold_falls_back_too(self, make_car, train, make_run):
+    def test_a_row_below_the_threshold_falls_back_too(self, make_car, train, verdict_of):
         method = make_car(correction_start=1, threshold=0.8, momentum=0.5)
         train(method, 1)
-        quality = method.label_quality(make_run(X, GIVEN, seen=self.SEEN))
+        quality = verdict_of(method, X, GIVEN, self.SEEN).quality
         assert torch.allclose(quality[:2], self.SEEN[:2])
         assert not torch.allclose(quality[2:], self.SEEN[2:])
 
-    def test_two_updates_by_hand(self, make_car, train, make_run):
+    def test_two_updates_by_hand(self, make_car, train, verdict_of):
         method = make_car(correction_start=1, momentum=0.75)
         train(method, 1)
         train(method, 2, index=(0, 3))
-        quality = method.label_quality(make_run(X, GIVEN, seen=self.SEEN))
+        quality = verdict_of(method, X, GIVEN, self.SEEN).quality
         at_given = P[torch.arange(4), GIVEN]
         for row, count in enumerate([2, 1, 1, 2]):
             share = 0.75**count
             supported = share * self.SEEN[row] + (1 - share) * at_given[row]
             assert quality[row].item() == pytest.approx((supported + self.SEEN[row]).item() / 2, abs=1e-6)
 
-    def test_none_is_the_running_mean(self, make_car, make_run):
-        quality = make_car(targets="none").label_quality(make_run(X, GIVEN, seen=self.SEEN))
+    def test_none_is_the_running_mean(self, make_car, verdict_of):
+        quality = verdict_of(make_car(targets="none"), X, GIVEN, self.SEEN).quality
         assert torch.equal(quality, self.SEEN)
 
-    def test_corrected_labels_by_hand(self, make_car, train, make_run):
+    def test_corrected_labels_by_hand(self, make_car, train, verdict_of):
         method = make_car(correction_start=1, momentum=0.75)
         train(method, 1, x=X.flip(0))
-        corrected = method.corrected(make_run(X, GIVEN, seen=self.SEEN))
+        corrected = verdict_of(method, X, GIVEN, self.SEEN).corrected
         assert torch.allclose(corrected, 0.75 * P + 0.25 * P.flip(0), atol=1e-6)
 
-    def test_never_blended_rows_are_corrected_to_the_prediction(self, make_car, make_run):
-        corrected = make_car(correction_start=10).corrected(make_run(X, GIVEN, seen=self.SEEN))
+    def test_never_blended_rows_are_corrected_to_the_prediction(self, make_car, verdict_of):
+        corrected = verdict_of(make_car(correction_start=10), X, GIVEN, self.SEEN).corrected
         assert torch.allclose(corrected, P)
 
     @pytest.mark.parametrize("targets", ["car", "none", "temporal_ensembling"])
-    def test_corrected_rows_sum_to_one_and_quality_is_a_share(self, make_car, train, make_run, targets):
+    def test_corrected_rows_sum_to_one_and_quality_is_a_share(self, make_car, train, verdict_of, targets):
         method = make_car(targets=targets, correction_start=2, threshold=0.6, momentum=0.7)
         for epoch in (1, 2, 3):
             train(method, epoch, index=(0, 1, 2))
-        run = make_run(X, GIVEN, seen=self.SEEN)
-        corrected, quality = method.corrected(run), method.label_quality(run)
+        verdict = verdict_of(method, X, GIVEN, self.SEEN)
+        corrected, quality = verdict.corrected, verdict.quality
         assert torch.allclose(corrected.sum(1), torch.ones(4))
         assert bool((corrected >= 0).all())
         assert bool(((quality >= 0) & (quality <= 1)).all())
 
-    def test_rows_that_an_ensemble_never_saw_fall_back(self, make_car, train, make_run):
+    def test_rows_that_an_ensemble_never_saw_fall_back(self, make_car, train, verdict_of):
         method = make_car(targets="temporal_ensembling", correction_start=1)
         train(method, 1, index=(0, 1))
-        run = make_run(X, GIVEN, seen=self.SEEN)
-        assert torch.allclose(method.label_quality(run)[2:], self.SEEN[2:])
-        assert torch.allclose(method.corrected(run)[2:], P[2:])
-        assert torch.allclose(method.corrected(run)[:2], P[:2])
+        verdict = verdict_of(method, X, GIVEN, self.SEEN)
+        assert torch.allclose(verdict.quality[2:], self.SEEN[2:])
+        assert torch.allclose(verdict.corrected[2:], P[2:])
+        assert torch.allclose(verdict.corrected[:2], P[:2])
 
 
-def test_state_survives_a_restart(make_car, train, make_run):
+def test_state_survives_a_restart(make_car, train, verdict_of):
     before, after = make_car(correction_start=1, momentum=0.5), make_car(correction_start=1, momentum=0.5)
     train(before, 1, index=(0, 2))
     after.load_state_dict(before.state_dict())
-    run = make_run(X, GIVEN, seen=TestVerdict.SEEN)
-    assert torch.equal(after.targets().whole(), before.targets().whole())
-    assert torch.equal(after.label_quality(run), before.label_quality(run))
+    verdicts = [verdict_of(method, X, GIVEN, TestVerdict.SEEN) for method in (before, after)]
+    assert torch.equal(current(after).whole(), current(before).whole())
+    assert torch.equal(verdicts[1].quality, verdicts[0].quality)
+
+
+def test_a_state_of_0_1_0_has_another_name_for_the_last_tau(make_car, train):
+    before, after = make_car(), make_car()
+    train(before, 1)
+    state = before.state_dict()
+    state["tau.rows"] = state.pop("last_tau.rows")
+    after.load_state_dict(state)
+    assert torch.equal(after.last_tau.whole(), before.last_tau.whole())
+    assert "tau.rows" in state, "the caller's state stays as it is"
 
 
 def test_the_docstring_names_the_authors_code_and_where_it_differs():

@@ -1,4 +1,4 @@
-"""Two networks that choose for each other: invariants (a) to (e) of the reference, the estimate of the noise rate."""
+"""Co-teaching: how two networks select for each other, and the estimated noise rate."""
 
 from itertools import pairwise
 
@@ -162,9 +162,11 @@ class TestEstimatedRate:
         method.plan(make_run(torch.zeros(100, 6), self.GIVEN, epoch=3))
         assert method.rate.item() == 0
 
-    def test_quality_ranks_by_both_losses(self, make, make_run, x):
+    def test_quality_ranks_by_both_losses(self, make, make_run, verdict_of, x):
         seen = torch.full((100,), 0.5)
-        quality = make(self.GIVEN).label_quality(make_run(x, self.GIVEN, seen=seen))
+        method = make(self.GIVEN)
+        method.stages()[-1].then(make_run(x, self.GIVEN))
+        quality = verdict_of(method, x, self.GIVEN, seen=seen).quality
         assert quality[:60].min() > quality[60:].max()
         assert bool(((quality >= 0) & (quality <= 1)).all())
 

@@ -1,4 +1,4 @@
-"""Co-teaching among the samples in dispute: everybody at first, then D, and nothing where all agree."""
+"""Co-teaching+: all samples at first, then those in dispute, and a zero if there are none."""
 
 import pytest
 import torch
@@ -15,7 +15,10 @@ IN_DISPUTE = [2, 3, 4, 5]
 
 
 def inputs(first, second):
-    """Columns (z, 0, h) of each network: it predicts class 0 for z > 0, and a larger z is a smaller loss at label 0."""
+    """Return columns (z, 0, h) for each network.
+
+    A network predicts class 0 for z > 0, and a larger z is a smaller loss at label 0.
+    """
     zero = torch.zeros_like(first)
     return torch.stack([first, zero, zero, second, zero, zero], 1)
 
@@ -33,7 +36,7 @@ def make(make_task):
 
 
 def trained_rows(method, batch, clock, x):
-    """Rows from which each network gets a gradient."""
+    """Return the rows from which each network gets a gradient."""
     terms = method.step(batch, clock).terms
     grads = [torch.autograd.grad(terms[name], x, retain_graph=True)[0] for name in ("first", "second")]
     return [
@@ -47,7 +50,7 @@ class TestStep:
         assert terms["first"].item() == pytest.approx(LOSS_FIRST[IN_DISPUTE].mean().item(), rel=1e-6)
         assert terms["second"].item() == pytest.approx(LOSS_SECOND[IN_DISPUTE].mean().item(), rel=1e-6)
 
-    def test_each_learns_from_what_the_other_finds_easy_in_the_dispute(self, make, make_batch, make_clock):
+    def test_each_learns_from_the_disputed_rows_that_the_other_finds_easy(self, make, make_batch, make_clock):
         x = X.clone().requires_grad_()
         method = make(forget_rate=0.5, ramp=1, all_samples=0)
         # The second network finds 4 and 5 easy among 2..5, the first 2 and 3.
@@ -100,5 +103,5 @@ class TestStep:
     ("epochs", "options", "all_samples"),
     [(200, {"forget_rate": 0.2}, 20), (200, {}, 20), (40, {}, 7), (2, {}, 2), (1, {}, 2), (200, {"all_samples": 0}, 0)],
 )
-def test_dispute_starts_after_the_published_share_and_never_before_the_ramp_ends(make, epochs, options, all_samples):
+def test_dispute_starts_after_the_published_fraction_and_never_before_the_ramp_ends(make, epochs, options, all_samples):
     assert make(epochs=epochs, **options).all_samples == all_samples

@@ -44,32 +44,32 @@ def test_gradient_is_p_minus_e_over_b(make, loss):
 
 def test_plain_has_no_table_and_no_warning(make):
     method = make(epochs=1)
-    assert method.targets() is None
-    assert method.warnings() == []
+    assert method.target_tables() == []
+    assert method.advice("settings") == []
     assert not [name for name in method.state_dict() if name.startswith("target")]
 
 
-def test_plain_verdict_is_the_running_mean_and_the_prediction(make, make_run):
-    run = make_run(X, GIVEN, seen=SEEN)
-    assert torch.equal(make().label_quality(run), SEEN)
-    assert torch.allclose(make().corrected(run), P)
+def test_plain_verdict_is_the_running_mean_and_the_prediction(make, verdict_of):
+    verdict = verdict_of(make(), X, GIVEN, seen=SEEN)
+    assert torch.equal(verdict.quality, SEEN)
+    assert torch.allclose(verdict.corrected, P)
 
 
-def test_car_targets_are_those_of_car_with_every_row_trusted(make, loss):
+def test_car_targets_are_those_of_car_with_every_row_confident(make, loss):
     method = make(targets="car", correction_start=2, momentum=0.75)
     assert loss(method, 1).item() == pytest.approx(soft(ONE_HOT), rel=1e-6)
     target = 0.75 * ONE_HOT + 0.25 * P
     assert loss(method, 2).item() == pytest.approx(soft(target), rel=1e-6)
-    assert torch.allclose(method.targets().whole(), target)
+    assert torch.allclose(method.target.table.whole(), target)
 
 
 def test_car_targets_follow_restarts(make_task, loss):
     method = CrossEntropy(make_task(GIVEN, rate_period=5), targets="car", correction_start=1)
     for epoch in (1, 2, 3, 4):
         loss(method, epoch)
-    assert torch.equal(method.targets().whole(), ONE_HOT)
+    assert torch.equal(method.target.table.whole(), ONE_HOT)
     loss(method, 5)
-    assert torch.allclose(method.targets().whole(), 0.9 * ONE_HOT + 0.1 * P)
+    assert torch.allclose(method.target.table.whole(), 0.9 * ONE_HOT + 0.1 * P)
 
 
 def test_temporal_ensembling(make, loss):
@@ -85,9 +85,9 @@ def test_no_gradient_flows_through_the_target(make, loss):
 
 
 def test_start_is_the_published_share(make):
-    assert make(epochs=500).target.start == 60
+    assert make(epochs=500, targets="car").target.start == 60
 
 
 def test_warns_when_targets_cannot_change(make):
-    (text,) = make(epochs=20, targets="car", correction_start=21).warnings()
+    (text,) = make(epochs=20, targets="car", correction_start=21).advice("settings")
     assert "can never correct a label" in text

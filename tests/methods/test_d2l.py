@@ -1,4 +1,4 @@
-"""D2L: local dimension, the turning point, and targets that move to the predictions."""
+"""D2L: local dimensionality, the turning point, and targets that move to the predictions."""
 
 import math
 
@@ -18,7 +18,10 @@ def make(make_task):
 
 
 def distances_in_a_ball(size: int, count: int = 4000) -> torch.Tensor:
-    """(50, count) distances from the centre of points uniform in a unit ball, ascending: P(r < x) = x^d."""
+    """Return ascending distances (50, count) from the centre of a ball to uniform points in it.
+
+    In d dimensions P(r < x) = x^d.
+    """
     generator = torch.Generator().manual_seed(0)
     uniform = torch.rand(50, count, generator=generator, dtype=torch.float64)
     return (uniform ** (1 / size)).sort(1).values
@@ -34,7 +37,7 @@ class TestDimension:
         assert local_dimension(distances_in_a_ball(size)[:, :100]).mean().item() == pytest.approx(size, rel=0.05)
 
     def test_of_a_line_in_space(self):
-        """One dimension, wherever the segment lies; the estimate from k neighbours is k / (k - 2) times too large."""
+        """It has one dimension; the estimate from k neighbours is k / (k - 2) times too large."""
         t = torch.rand(1000, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         assert mean_dimension(t * torch.tensor([[1.0, -2.0, 3.0]])) == pytest.approx(20 / 18, rel=0.03)
 
@@ -70,9 +73,9 @@ class TestTurningPoint:
 
 class TestPlan:
     def planned(self, method, make_run, dimensions):
-        """Plans of the first epochs, with these dimensions measured."""
+        """Plan the first epochs with these measured dimensions."""
         values = iter(dimensions)
-        method.measured = lambda run, epoch: next(values)
+        method.measure = lambda *_: next(values)
         for epoch in range(1, len(dimensions) + 1):
             run = make_run(X, GIVEN, epoch=epoch)
             method.plan(run)
@@ -108,19 +111,19 @@ class TestPlan:
     def test_measures_features_of_whole_chunks(self, make, make_run):
         method, run = make(), make_run(X, GIVEN)
         rows = torch.randperm(200, generator=run.rng)[:128]
-        assert method.measured(run, 0) == pytest.approx(mean_dimension(X[rows]))
+        assert method.measure(run, 0) == pytest.approx(mean_dimension(X[rows]))
 
     def test_constant_features_repeat_the_last_dimension(self, make, make_run):
         method = make()
         method.dimension[3] = 2.5
         run = make_run(torch.zeros(200, 4), GIVEN)
-        value = method.measured(run, 4)
+        value = method.measure(run, 4)
         assert math.isfinite(value)
         assert value > 0
 
     def test_too_few_samples_to_measure(self, make, make_run):
         method = make(given=GIVEN[:2])
-        assert method.measured(make_run(X[:2], GIVEN[:2]), 0) == 1
+        assert method.measure(make_run(X[:2], GIVEN[:2]), 0) == 1
 
     def test_survives_a_restart(self, make, make_run):
         before, after = make(epochs=20, start=0), make(epochs=20, start=0)
@@ -146,5 +149,5 @@ class TestStep:
 
 
 @pytest.mark.parametrize(("epochs", "start"), [(120, 40), (60, 20), (1, 0)])
-def test_start_is_the_published_share(make, epochs, start):
+def test_start_is_the_published_fraction(make, epochs, start):
     assert make(epochs=epochs).start == start

@@ -126,20 +126,21 @@ class TestJudgement:
         assert torch.equal(method.removed, expected)
         assert 0 < expected.sum() < N
         assert run.notes["removed_share"] == pytest.approx(expected.float().mean().item())
-        (walk,) = method.plan(run)
+        (walk,) = method.stages()[-1].plan
         assert walk.views["batch"].indices.tolist() == (~expected).nonzero().squeeze(1).tolist()
 
-    def test_nobody_is_removed_if_nobody_would_be_left(self, make, make_run):
+    def test_nothing_is_removed_if_too_few_would_be_left(self, make, make_run):
         method = make(remove="abstained")
         method.judge(make_run(torch.tensor([[0.0, 0.0, 0.0, 9.0]]).repeat(N, 1), GIVEN))
         assert not method.removed.any()
 
-    def test_verdict_is_of_the_real_outputs(self, make, make_run):
-        method, run = make(), make_run(X, GIVEN)
-        method.judge(run)
-        assert torch.allclose(method.label_quality(run), X[:, :K].softmax(1).gather(1, GIVEN[:, None]).squeeze(1))
-        assert torch.allclose(method.corrected(run), X[:, :K].softmax(1))
-        assert torch.allclose(method.evidence(run)["abstention"], A)
+    def test_verdict_is_of_the_real_outputs(self, make, make_run, verdict_of):
+        method = make()
+        method.judge(make_run(X, GIVEN))
+        verdict = verdict_of(method, X, GIVEN)
+        assert torch.allclose(verdict.quality, X[:, :K].softmax(1).gather(1, GIVEN[:, None]).squeeze(1))
+        assert torch.allclose(verdict.corrected, X[:, :K].softmax(1))
+        assert torch.allclose(verdict.evidence["abstention"], A)
 
     def test_survives_a_restart(self, make, make_run):
         before, after = make(), make(seed=1)

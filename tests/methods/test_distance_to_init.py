@@ -1,4 +1,4 @@
-"""RDI and AUX: the penalty, the variable per sample, and that both are ridge regression on a linear model."""
+"""RDI and AUX: the penalty, and the variable per sample."""
 
 import copy
 
@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from surelabel.methods.distance_to_init import DistanceToInit, held_parameters, squared_distance
+from surelabel.methods.distance_to_init import DistanceToInit, penalised_parameters, squared_distance
 
 GIVEN = torch.tensor([0, 1, 2, 0])
 P = torch.tensor([[0.5, 0.25, 0.25], [0.2, 0.2, 0.6], [0.1, 0.1, 0.8], [0.7, 0.2, 0.1]])
@@ -29,9 +29,9 @@ class TestDistance:
             network.bias[1] -= 4
         assert squared_distance(network, initial).item() == pytest.approx(25)
 
-    def test_normalisation_is_free(self):
+    def test_normalisation_layers_are_not_penalised(self):
         network = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.LayerNorm(2), nn.Linear(2, 1))
-        assert [tuple(p.shape) for p in held_parameters(network)] == [(2, 2), (2,), (1, 2), (1,)]
+        assert [tuple(p.shape) for p in penalised_parameters(network)] == [(2, 2), (2,), (1, 2), (1,)]
 
     def test_value_and_gradient_are_zero_at_the_start(self, make, make_batch, make_clock):
         method = make(strength=5.0)
@@ -80,13 +80,13 @@ class TestAuxiliary:
         method.step(make_batch(X[[2, 0]], GIVEN[[2, 0]], index, weight), make_clock(1))
         assert method.auxiliary.whole().any(1).tolist() == [False, False, True, False]
 
-    def test_strength_zero_is_cross_entropy_for_ever(self, make, make_batch, make_clock):
+    def test_strength_zero_stays_cross_entropy(self, make, make_batch, make_clock):
         method = make(variant="auxiliary", strength=0.0)
         for epoch in (1, 2):
             terms = method.step(make_batch(X, GIVEN), make_clock(epoch)).terms
             assert sum(terms.values()).item() == pytest.approx(CROSS_ENTROPY, rel=1e-5)
 
-    def test_is_dropped_in_prediction_and_survives_a_restart(self, make, make_batch, make_clock):
+    def test_is_not_used_in_prediction_and_survives_a_restart(self, make, make_batch, make_clock):
         before, after = make(variant="auxiliary"), make(variant="auxiliary")
         before.step(make_batch(X, GIVEN), make_clock(1))
         assert torch.allclose(before.predict(X), P, atol=1e-6)

@@ -1,4 +1,4 @@
-"""DivideMix: co-divide, co-refine, co-guess, and the ends of each."""
+"""DivideMix: dividing, refining and guessing, and the edge cases of each."""
 
 import math
 from dataclasses import replace
@@ -18,7 +18,7 @@ FIRST, SECOND = slice(0, 3), slice(4, 7)
 
 
 def inputs(first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
-    """What the two networks say, side by side, each with a column for an h that nobody reads."""
+    """Inputs for both networks side by side, each with a column for h, which is not used."""
     h = torch.zeros(len(first), 1)
     return torch.cat([first, h, second, h], 1)
 
@@ -283,22 +283,25 @@ class TestVerdict:
         expected = ((X[:, FIRST] + X[:, SECOND]) / 2).softmax(1)
         assert torch.allclose(make().predict(X), expected)
 
-    def test_quality_is_the_mean_of_both_mixtures(self, make, make_run):
-        quality = make().label_quality(make_run(SPLIT, GIVEN))
+    def test_quality_is_the_mean_of_both_mixtures(self, make, make_run, verdict_of):
+        method = make()
+        method.stages()[-1].then(make_run(SPLIT, GIVEN))
+        quality = verdict_of(method, SPLIT, GIVEN).quality
         assert torch.allclose(quality, torch.tensor([1.0, 0.5, 1.0, 0.5, 0.5, 0.0, 0.5, 0.0]), atol=1e-3)
 
-    def test_corrected_labels_by_hand(self, make, make_run):
+    def test_corrected_labels_by_hand(self, make, verdict_of):
         method = make(clean_threshold=0.6)
         quality = torch.tensor([0.75, 0.6, 0.61, 0.25, 1.0, 0.0, 0.9, 0.5])
-        method.label_quality = lambda _: quality
-        corrected, p = method.corrected(make_run(X, GIVEN)), method.predict(X)
+        method.clean_probability.copy_(quality)
+        corrected, p = verdict_of(method, X, GIVEN).corrected, method.predict(X)
         for row in range(N):
             w = quality[row] if quality[row] > 0.6 else 0.0
             assert torch.allclose(corrected[row], w * F.one_hot(GIVEN[row], K) + (1 - w) * p[row])
 
-    def test_corrected_labels(self, make, make_run):
+    def test_corrected_labels(self, make, make_run, verdict_of):
         method = make()
-        corrected = method.corrected(make_run(SPLIT, GIVEN))
+        method.stages()[-1].then(make_run(SPLIT, GIVEN))
+        corrected = verdict_of(method, SPLIT, GIVEN).corrected
         assert torch.allclose(corrected.sum(1), torch.ones(N))
         assert corrected.argmax(1)[[0, 2]].tolist() == GIVEN[[0, 2]].tolist()
         assert torch.allclose(corrected[[5, 7]], method.predict(SPLIT)[[5, 7]])

@@ -1,4 +1,4 @@
-"""L_DMI: the determinant by hand, what does not change it, and batches that have none."""
+"""L_DMI: the determinant by hand, its invariances, and batches without one."""
 
 import math
 
@@ -48,7 +48,7 @@ class TestLoss:
         assert dmi_loss(sums_of(p[:, [2, 0, 3, 1]], label)).item() == pytest.approx(expected)
 
     def test_noise_adds_a_constant(self):
-        """With labels that are T's rows of the clean ones, the loss grows by -log |det T| whatever the network says."""
+        """Labels drawn by T raise the loss by -log |det T|, whatever the network predicts."""
         generator = torch.Generator().manual_seed(0)
         clean = torch.arange(30) % 3
         for _ in range(3):
@@ -108,20 +108,19 @@ class TestMethod:
         assert [stage.epochs for stage in stages] == expected
         assert [stage.name for stage in stages] == ["pretrain", "train"][: len(expected)]
 
-    def test_the_second_stage_goes_on_slowly(self, make):
+    def test_the_second_stage_continues_at_a_lower_rate(self, make):
         first, second = make(rate_factor=0.001).stages()
         assert (first.rate_factor, second.rate_factor) == (1, 0.001)
         assert second.reset is None
         assert (first.keep, second.keep) == ("best", "last")
 
-    def test_a_tenth_is_held_out_of_pretraining_only(self, make, make_run):
+    def test_a_tenth_is_held_out_of_pretraining_only(self, make):
         first, second = make().stages()
-        run = make_run(None, self.GIVEN)
-        (walk,) = first.plan(run)
+        (walk,) = first.plan
         held_out = first.validate_on.indices.tolist()
         assert len(held_out) == 6
         assert sorted([*held_out, *walk.views["batch"].indices.tolist()]) == list(range(60))
-        (walk,) = second.plan(run)
+        (walk,) = second.plan
         assert walk.views["batch"].indices is None
         assert walk.views["batch"].batch_size == 12
 
@@ -153,16 +152,16 @@ class TestMethod:
         sums = sums_of(self.X[:, :3].softmax(1), given)[[0, 2]][:, [0, 2]]
         assert value == pytest.approx(-(sums / sums.sum()).det().abs().log().item(), rel=1e-5)
 
-    def test_verdict_is_the_final_prediction(self, make, make_run):
-        method, run = make(), make_run(self.X, self.GIVEN, seen=torch.full((60,), 0.5))
+    def test_verdict_is_the_final_prediction(self, make, verdict_of):
+        verdict = verdict_of(make(), self.X, self.GIVEN, seen=torch.full((60,), 0.5))
         p = self.X[:, :3].softmax(1)
-        assert torch.allclose(method.corrected(run), p)
-        assert torch.allclose(method.label_quality(run), p[torch.arange(60), self.GIVEN])
+        assert torch.allclose(verdict.corrected, p)
+        assert torch.allclose(verdict.quality, p[torch.arange(60), self.GIVEN])
 
     def test_warns_of_batches_without_a_rare_class(self, make):
         rare = torch.zeros(60, dtype=torch.long)
         rare[:6] = 1
-        (text,) = make(given=rare, num_classes=2, batch_size=12).warnings()
+        (text,) = make(given=rare, num_classes=2, batch_size=12).advice("settings")
         assert text.endswith("use batch_size=30 or more")
-        assert make(given=rare, num_classes=2, batch_size=30).warnings() == []
-        assert make().warnings() == []
+        assert make(given=rare, num_classes=2, batch_size=30).advice("settings") == []
+        assert make().advice("settings") == []

@@ -54,7 +54,7 @@ class TestStep:
         method = make(regularisation=3.0, momentum=0.7)
         step = method.step(make_batch(X, GIVEN), make_clock(1))
         target = 0.3 * P
-        assert torch.allclose(method.targets().whole(), target, atol=1e-6)
+        assert torch.allclose(method.target.whole(), target, atol=1e-6)
         assert step.terms["cross_entropy"].item() == pytest.approx(F.nll_loss(P.log(), GIVEN).item(), rel=1e-5)
         expected = 3 * (1 - (target * P).sum(1)).log().mean().item()
         assert step.terms["early_learning"].item() == pytest.approx(expected, rel=1e-5)
@@ -64,7 +64,7 @@ class TestStep:
         method = make(momentum=0.7)
         for epoch in (1, 2, 3):
             method.step(make_batch(X, GIVEN), make_clock(epoch))
-            assert torch.allclose(method.targets().whole().sum(1), torch.full((4,), 1 - 0.7**epoch), atol=1e-6)
+            assert torch.allclose(method.target.whole().sum(1), torch.full((4,), 1 - 0.7**epoch), atol=1e-6)
 
     def test_weight_zero_is_cross_entropy(self, make, make_batch, make_clock):
         terms = make(regularisation=0.0).step(make_batch(X, GIVEN), make_clock(1)).terms
@@ -78,7 +78,7 @@ class TestStep:
         agreement = P.square().sum(1, keepdim=True)
         expected = 3 * P * (agreement - P) / (1 - agreement) / 4
         assert torch.allclose(grad[:, :3], expected, atol=1e-5)
-        assert not method.targets().rows.requires_grad
+        assert not method.target.rows.requires_grad
 
     def test_padding_is_neither_counted_nor_written(self, make, make_batch, make_clock):
         method, alone = make(), make()
@@ -86,24 +86,24 @@ class TestStep:
         padded = method.step(make_batch(X, GIVEN, torch.tensor([0, -1, -1, -1]), weight), make_clock(1)).terms
         one = alone.step(make_batch(X[:1], GIVEN[:1]), make_clock(1)).terms
         assert {k: v.item() for k, v in padded.items()} == pytest.approx({k: v.item() for k, v in one.items()})
-        assert torch.equal(method.targets().whole(), alone.targets().whole())
+        assert torch.equal(method.target.whole(), alone.target.whole())
 
 
 class TestVerdict:
-    def test_corrected_is_the_target_divided_by_its_sum(self, make, make_batch, make_clock, make_run):
+    def test_corrected_is_the_target_divided_by_its_sum(self, make, make_batch, make_clock, verdict_of):
         method = make()
         method.step(make_batch(X[:2], GIVEN[:2]), make_clock(1))
-        corrected = method.corrected(make_run(X.flip(0), GIVEN))
+        corrected = verdict_of(method, X.flip(0), GIVEN).corrected
         assert torch.allclose(corrected[:2], P[:2], atol=1e-5)
         assert torch.allclose(corrected[2:], P.flip(0)[2:], atol=1e-6), "rows never visited have the prediction"
 
-    def test_quality_is_the_running_mean(self, make, make_run):
+    def test_quality_is_the_running_mean(self, make, verdict_of):
         seen = torch.tensor([0.1, 0.9, 0.4, 0.3])
-        assert torch.equal(make().label_quality(make_run(X, GIVEN, seen=seen)), seen)
+        assert torch.equal(verdict_of(make(), X, GIVEN, seen=seen).quality, seen)
 
 
 def test_state_survives_a_restart(make, make_batch, make_clock):
     before, after = make(), make()
     before.step(make_batch(X, GIVEN), make_clock(1))
     after.load_state_dict(before.state_dict())
-    assert torch.equal(after.targets().whole(), before.targets().whole())
+    assert torch.equal(after.target.whole(), before.target.whole())

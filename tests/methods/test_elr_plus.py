@@ -1,4 +1,4 @@
-"""ELR+: whose average writes whose targets, what is mixed with what, and how averages follow."""
+"""ELR+: which average writes which targets, what is mixed, and how averages follow."""
 
 import math
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from surelabel.methods.elr_plus import ELRPlus, reweighted
+from surelabel.methods.elr_plus import ELRPlus, reweight
 
 GIVEN = torch.tensor([0, 1, 2, 0, 1, 2])
 N, K = len(GIVEN), 3
@@ -53,13 +53,14 @@ class TestTargets:
         method.first_step(make_batch(X, GIVEN, torch.where(weight > 0, torch.arange(N), -1), weight), make_clock(1))
         assert (method.first_target.whole().sum(1) > 0).tolist() == [True] * 4 + [False] * 2
 
-    def test_verdict_is_the_normalised_sum(self, make, make_batch, make_clock, make_run):
+    def test_verdict_is_the_normalised_sum(self, make, make_batch, make_clock, verdict_of):
         method = make()
         method.first_step(make_batch(X, GIVEN), make_clock(1))
         method.second_step(make_batch(X, GIVEN), make_clock(1))
         expected = (FIRST.softmax(1) + SECOND.softmax(1)) / 2
-        assert torch.allclose(method.corrected(make_run(X, GIVEN)), expected, atol=1e-6)
-        assert torch.allclose(method.targets().whole(), 0.6 * expected, atol=1e-6)
+        assert torch.allclose(verdict_of(method, X, GIVEN).corrected, expected, atol=1e-6)
+        assert torch.allclose(sum(t.store.whole() for t in method.target_tables()), 0.6 * expected, atol=1e-6)
+        assert all(table.is_current for table in method.target_tables())
         assert torch.allclose(method.first_target.whole(), 0.3 * SECOND.softmax(1), atol=1e-6)
 
 
@@ -123,19 +124,19 @@ class TestStep:
         assert terms["early_learning"].item() == pytest.approx(3 * math.log(1e-4), rel=1e-2)
         assert bool(method.first.classifier.weight.grad.isfinite().all())
 
-    def test_an_epoch_is_a_pass_for_each(self, make, make_run):
+    def test_an_epoch_is_a_pass_for_each(self, make):
         method = make()
-        assert [walk.step for walk in method.plan(make_run(X, GIVEN))] == [method.first_step, method.second_step]
+        assert [walk.step for walk in method.stages()[0].plan] == [method.first_step, method.second_step]
 
 
 class TestReweighting:
     def test_by_hand(self):
         label, q = torch.tensor([[0.6, 0.4, 0.0]]), torch.tensor([[0.1, 0.3, 0.5]])
-        assert torch.allclose(reweighted(label, q), torch.tensor([[1 / 3, 2 / 3, 0.0]]), atol=1e-5)
+        assert torch.allclose(reweight(label, q), torch.tensor([[1 / 3, 2 / 3, 0.0]]), atol=1e-5)
 
     def test_targets_that_say_nothing_leave_the_label(self):
         label = torch.tensor([[0.6, 0.4, 0.0]])
-        assert torch.allclose(reweighted(label, torch.zeros(1, 3)), label)
+        assert torch.allclose(reweight(label, torch.zeros(1, 3)), label)
 
     def test_is_used(self, make, make_batch, make_clock):
         # A label that is not mixed stays one-hot, whatever its weight.

@@ -55,7 +55,7 @@ class TestLoss:
 
 
 def predictions_with_anchors(num_rows: int, skip: int) -> torch.Tensor:
-    """Predictions whose `skip` likeliest rows of each class are one-hot outliers, and whose next is T's row."""
+    """Predictions with `skip` one-hot outliers per class, followed by T's row as the anchor."""
     return torch.cat(
         [torch.eye(3, dtype=torch.float64).repeat(skip, 1), T, torch.full((num_rows - 3 * skip - 3, 3), 1 / 3)]
     )
@@ -132,24 +132,24 @@ class TestMethod:
     def make(self, make_task):
         return lambda epochs=20, given=self.GIVEN, **others: Forward(make_task(given, epochs=epochs, **others))
 
-    def test_stages_share_the_epochs_and_the_second_starts_anew(self, make):
+    def test_stages_share_the_epochs_and_the_second_has_new_weights(self, make):
         first, second = make(epochs=21).stages()
         assert (first.name, second.name) == ("estimate", "train")
         assert (first.epochs, second.epochs) == (10, 11)
         assert (first.reset, second.reset) == (None, "new")
         assert (first.keep, second.keep) == ("best", "last")
 
-    def test_a_tenth_is_held_out_of_the_estimate_and_validated_on(self, make, make_run):
+    def test_a_tenth_is_held_out_of_the_estimate_and_validated_on(self, make):
         method = make()
         first, _ = method.stages()
         held_out = first.validate_on.indices
         assert len(held_out) == 6
         assert not first.validate_on.augment
-        (walk,) = first.plan(make_run(None, self.GIVEN))
+        (walk,) = first.plan
         trained = walk.views["batch"].indices
         assert sorted([*held_out.tolist(), *trained.tolist()]) == list(range(60))
 
-    def test_who_is_held_out_depends_on_the_seed(self, make):
+    def test_the_held_out_rows_depend_on_the_seed(self, make):
         assert torch.equal(make(seed=3).held_out, make(seed=3).held_out)
         assert not torch.equal(make(seed=3).held_out, make(seed=4).held_out)
 
@@ -176,14 +176,14 @@ class TestMethod:
         terms = method.stages()[0].step(make_batch(x, self.GIVEN), make_clock(1)).terms
         assert terms["cross_entropy"].item() == pytest.approx(F.cross_entropy(x[:, :3], self.GIVEN).item(), rel=1e-6)
 
-    def test_verdict_is_the_posterior(self, make, make_run):
+    def test_verdict_is_the_posterior(self, make, verdict_of):
         method = make()
         method.transition.copy_(T)
         x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
-        run = make_run(x, self.GIVEN)
+        verdict = verdict_of(method, x, self.GIVEN)
         expected = posterior(x[:, :3].softmax(1), self.GIVEN, T.float())
-        assert torch.allclose(method.corrected(run), expected)
-        assert torch.allclose(method.label_quality(run), expected[torch.arange(60), self.GIVEN])
+        assert torch.allclose(verdict.corrected, expected)
+        assert torch.allclose(verdict.quality, expected[torch.arange(60), self.GIVEN])
 
     def test_transition_survives_a_restart(self, make):
         before, after = make(), make()

@@ -22,7 +22,7 @@ def loss(make_task, make_batch, make_clock):
     return step
 
 
-def test_by_hand_with_the_default_of_the_paper(loss):
+def test_by_hand_with_the_papers_default(loss):
     assert loss(None).item() == pytest.approx(((1 - AT_GIVEN**0.7) / 0.7).mean().item(), rel=1e-5)
 
 
@@ -47,7 +47,7 @@ def test_padding_does_not_count(loss):
     assert loss(1.0, weight=weight).item() == pytest.approx((1 - AT_GIVEN[:2]).mean().item(), rel=1e-5)
 
 
-def test_says_what_it_saw(make_task, make_batch, make_clock):
+def test_returns_the_logits_it_saw(make_task, make_batch, make_clock):
     assert torch.equal(GCE(make_task(GIVEN)).step(make_batch(X, GIVEN), make_clock(1)).seen, X[:, :3])
 
 
@@ -69,7 +69,7 @@ class TestTruncated:
     @pytest.mark.parametrize(
         ("epochs", "expected"), [(120, [40, 50, 60, 70, 80, 90, 100, 110, 120]), (12, [*range(4, 13)])]
     )
-    def test_prunes_at_the_published_shares(self, make, make_run, epochs, expected):
+    def test_prunes_at_the_published_fractions(self, make, make_run, epochs, expected):
         method, pruned = make(epochs), []
         for epoch in range(1, epochs + 1):
             run = make_run(X, GIVEN, epoch=epoch)
@@ -107,7 +107,7 @@ class TestTruncated:
         assert value.item() == pytest.approx((1 - 0.5**0.7) / 0.7, rel=1e-5)
         assert not torch.autograd.grad(value, x)[0].any()
 
-    def test_what_is_kept_survives_a_restart(self, make, make_run):
+    def test_the_kept_samples_survive_a_restart(self, make, make_run):
         before, after = make(threshold=0.3), make(threshold=0.3)
         before.plan(make_run(X, GIVEN, epoch=40))
         after.load_state_dict(before.state_dict())

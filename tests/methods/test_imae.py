@@ -1,4 +1,4 @@
-"""IMAE: what counts is the gradient, not the value."""
+"""IMAE: only the gradient has a meaning, not the value."""
 
 import math
 
@@ -44,7 +44,7 @@ def test_direction_is_cross_entropys(gradient):
     assert torch.allclose(F.cosine_similarity(gradient(), expected), torch.ones(3), atol=1e-5)
 
 
-def test_the_undecided_weigh_most(gradient):
+def test_undecided_samples_weigh_most(gradient):
     x = torch.tensor([[math.log(p / (1 - p)), 0.0, -50.0, 0.0] for p in (0.05, 0.5, 0.95)])
     norms = gradient(x, torch.zeros(3, dtype=torch.long)).abs().sum(1)
     assert norms.argmax() == 1
@@ -63,5 +63,5 @@ def test_the_weight_has_no_gradient():
     assert not imae_weight(loss, 8.0).requires_grad
 
 
-def test_says_what_it_saw(make_task, make_batch, make_clock):
+def test_returns_the_logits_it_saw(make_task, make_batch, make_clock):
     assert torch.equal(IMAE(make_task(GIVEN)).step(make_batch(X, GIVEN), make_clock(1)).seen, X[:, :3])

@@ -1,4 +1,4 @@
-"""INCV: the rate from an agreement, halves, selection and removal, and the main stage on the selection."""
+"""INCV: the noise rate, halves, selection and removal, and the main stage."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ N = len(GIVEN)
 
 
 def inputs(strength: torch.Tensor, given: torch.Tensor = GIVEN) -> torch.Tensor:
-    """Both networks give the label `strength` more than the other classes."""
+    """Inputs with which both networks prefer the label by `strength`."""
     logits = strength[:, None] * F.one_hot(given, K)
     h = torch.zeros(len(given), 1)
     return torch.cat([logits, h, logits, h], 1)
@@ -34,7 +34,7 @@ def make(make_task):
 
 
 def iterate(method, run, iteration):
-    """Both halves of an iteration, judged by networks that read their input."""
+    """Judge both halves of an iteration."""
     for side in (0, 1):
         method.judge(iteration, side, run)
 
@@ -48,7 +48,7 @@ class TestRate:
 
     @pytest.mark.parametrize("agreement", [0.1, 0.05, 0.0])
     def test_chance_and_below(self, agreement):
-        # Just at chance the root is of a rounding error.
+        # Exactly at chance the root is taken of a rounding error.
         assert noise_rate(agreement, 10) == pytest.approx(0.9, abs=1e-6)
 
     def test_of_the_selected_by_hand(self):
@@ -101,14 +101,14 @@ class TestHalves:
         first, second = method.halves(1)
         assert (len(first), len(second)) == (-(-num_candidates // 2), num_candidates // 2)
 
-    def test_train_on_the_selected_and_one_half_and_judge_the_other(self, make, make_run):
+    def test_train_on_the_selected_and_one_half_and_judge_the_other(self, make):
         method = make()
         method.selected[:4] = True
         method.candidate[:4] = False
         first, second = method.halves(1)
         for side, (trained, judged) in enumerate(((first, second), (second, first))):
             stage = method.stages()[side]
-            (walk,) = stage.plan(make_run(X, GIVEN))
+            (walk,) = stage.plan
             rows = next(iter(walk.views.values())).indices
             assert sorted(rows.tolist()) == sorted([0, 1, 2, 3, *trained.tolist()])
             assert stage.validate_on.indices.tolist() == judged.tolist()
@@ -139,15 +139,15 @@ class TestHalves:
         stage = method.stages()[2]
         assert (stage.keep, stage.validate_on) == ("last", None)
         run = make_run(X, GIVEN)
-        assert len(next(iter(stage.plan(run)[0].views.values())).indices) == N
+        assert len(next(iter(stage.plan[0].views.values())).indices) == N
         iterate(method, run, 2)
         assert method.selected.all()
         assert run.num_collected == 0
 
-    def test_nothing_at_all_left_means_everything(self, make, make_run):
+    def test_nothing_at_all_left_means_everything(self, make):
         method = make()
         method.candidate.fill_(False)
-        (walk,) = method.stages()[0].plan(make_run(X, GIVEN))
+        (walk,) = method.stages()[0].plan
         assert next(iter(walk.views.values())).indices is None
 
 
@@ -194,7 +194,7 @@ class TestSelection:
         assert torch.equal(method.selected, BELIEVED)
         assert not method.candidate.any()
 
-    def test_asymmetric_noise_removes_nobody(self, make, make_run):
+    def test_asymmetric_noise_removes_nothing(self, make, make_run):
         method = make(asymmetric=True)
         method.rate.fill_(0.9)
         iterate(method, make_run(X, GIVEN), 1)
@@ -216,7 +216,7 @@ class TestSelection:
             assert not (method.selected & method.candidate).any()
         assert all(b[0] >= a[0] and b[1] <= a[1] for a, b in pairwise(sizes))
 
-    def test_keeps_what_networks_said_that_were_not_trained_on_it(self, make, make_run):
+    def test_keeps_predictions_of_networks_not_trained_on_a_row(self, make, make_run):
         method = make()
         method.judge(1, 0, make_run(X, GIVEN))
         judged = method.halves(1)[1]
@@ -285,7 +285,7 @@ class TestMainStage:
         terms = selected.step(make_batch(X[15:16], GIVEN[15:16], torch.tensor([15])), make_clock(1)).terms
         assert terms["first"].item() > 0
 
-    def test_nothing_selected_trusts_everything_at_the_estimated_rate(self, make, make_run):
+    def test_nothing_selected_uses_all_rows_at_the_estimated_rate(self, make, make_run):
         method = make()
         method.rate.fill_(0.5)
         assert method.forget_rate() == 0.5

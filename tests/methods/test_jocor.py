@@ -1,4 +1,4 @@
-"""One joint loss of two networks: its value, its symmetry, and the selection it makes for both."""
+"""JoCoR: the joint loss, its symmetry, and the selection it makes for both networks."""
 
 import math
 
@@ -16,7 +16,7 @@ LABEL = torch.tensor([0, 1, 2, 0, 1, 2])
 
 
 def inputs(first, second):
-    """Columns (z, 0, h) of each network."""
+    """Return columns (z, 0, h) for each network."""
     first, second = torch.tensor(first), torch.tensor(second)
     zero = torch.zeros_like(first)
     return torch.stack([first, zero, zero, second, zero, zero], 1)
@@ -55,7 +55,7 @@ class TestJointLoss:
         expected = F.cross_entropy(FIRST, LABEL, reduction="none") + F.cross_entropy(SECOND, LABEL, reduction="none")
         assert torch.allclose(joint_loss(FIRST, SECOND, LABEL, 0.0), expected)
 
-    def test_sure_networks_are_finite(self):
+    def test_confident_networks_have_a_finite_loss(self):
         first = torch.tensor([[200.0, 0.0]], requires_grad=True)
         loss = joint_loss(first, torch.tensor([[0.0, 200.0]]), torch.tensor([1]), 0.9)
         loss.sum().backward()
@@ -64,7 +64,7 @@ class TestJointLoss:
 
 
 class TestStep:
-    # Agreeing and right, agreeing and wrong, and the networks apart.
+    # The networks agree and are right, agree and are wrong, or disagree.
     X = inputs([4.0, 3.0, -4.0, -3.0, 4.0, 1.0], [4.0, 3.0, -4.0, -3.0, -4.0, 1.0])
 
     def test_both_learn_from_the_same_rows(self, make, make_batch, make_clock):
@@ -79,8 +79,8 @@ class TestStep:
         expected = joint_loss(self.X[:, :2], self.X[:, 3:5], GIVEN, 0.65).mean().item()
         assert terms["joint"].item() == pytest.approx(expected, rel=1e-6)
 
-    def test_disagreement_decides_with_the_label(self, make, make_batch, make_clock):
-        # Row 2 is more wrong than row 4 by the label, but there the networks agree.
+    def test_disagreement_counts_as_well_as_the_label(self, make, make_batch, make_clock):
+        # Row 2 is further from its label than row 4, but there the networks agree.
         x = self.X.clone().requires_grad_()
         terms = make(forget_rate=1 / 6, ramp=1, agreement=0.9).step(make_batch(x, GIVEN), make_clock(1)).terms
         (grad,) = torch.autograd.grad(terms["joint"], x)
@@ -106,7 +106,7 @@ class TestStep:
             joint_loss(self.X[:, :2], self.X[:, 3:5], GIVEN, 0.65).mean().item()
         )
 
-    def test_says_what_it_saw(self, make, make_batch, make_clock):
+    def test_returns_the_logits_it_saw(self, make, make_batch, make_clock):
         seen = make().step(make_batch(self.X, GIVEN), make_clock(1)).seen
         assert torch.allclose(seen, (self.X[:, :2] + self.X[:, 3:5]) / 2)
 

@@ -1,4 +1,4 @@
-"""Joint Optimization: the three terms, labels from the last epochs' predictions, two stages."""
+"""Joint Optimization: the three terms, labels from recent predictions, two stages."""
 
 import math
 
@@ -74,25 +74,25 @@ class TestLabels:
     def test_stay_until_begin_is_over(self, make, make_batch, make_clock, make_run):
         method = make(begin=3, window=2)
         self.train(method, make_batch, make_clock, make_run, (1, 2, 3))
-        assert torch.equal(method.targets().whole(), ONE_HOT)
+        assert torch.equal(method.target.whole(), ONE_HOT)
         method.plan(make_run(X, GIVEN, epoch=4))
-        assert torch.allclose(method.targets().whole(), P, atol=1e-6)
+        assert torch.allclose(method.target.whole(), P, atol=1e-6)
 
     def test_are_the_mean_over_the_window(self, make, make_batch, make_clock, make_run):
         method = make(begin=2, window=2)
         self.train(method, make_batch, make_clock, make_run, (1,))
         self.train(method, make_batch, make_clock, make_run, (2,), x=X.flip(0))
         method.plan(make_run(X, GIVEN, epoch=3))
-        assert torch.allclose(method.targets().whole(), (P + P.flip(0)) / 2, atol=1e-6)
+        assert torch.allclose(method.target.whole(), (P + P.flip(0)) / 2, atol=1e-6)
         method.label_step(make_batch(X.flip(0), GIVEN), make_clock(3))
         method.plan(make_run(X, GIVEN, epoch=4))
-        assert torch.allclose(method.targets().whole(), P.flip(0), atol=1e-6), "the oldest has left the ring"
+        assert torch.allclose(method.target.whole(), P.flip(0), atol=1e-6), "the oldest has left the ring"
 
-    def test_the_end_of_the_stage_counts_the_last_epoch(self, make, make_batch, make_clock, make_run):
+    def test_the_end_of_the_stage_counts_the_last_epoch(self, make, make_batch, make_clock, make_run, verdict_of):
         method = make(begin=1, window=1)
         self.train(method, make_batch, make_clock, make_run, (1,))
         method.stages()[0].then(make_run(X, GIVEN, epoch=1))
-        assert torch.allclose(method.corrected(make_run(X, GIVEN)), P, atol=1e-6)
+        assert torch.allclose(verdict_of(method, X, GIVEN).corrected, P, atol=1e-6)
 
     def test_the_second_stage_aims_at_them(self, make, make_batch, make_clock, make_run):
         method = make(begin=1, window=1)
@@ -109,7 +109,7 @@ class TestLabels:
         self.train(before, make_batch, make_clock, make_run, (1, 2, 3, 4))
         after.load_state_dict(before.state_dict())
         after.plan(make_run(X, GIVEN, epoch=5))
-        assert torch.allclose(after.targets().whole(), P, atol=1e-6)
+        assert torch.allclose(after.target.whole(), P, atol=1e-6)
 
 
 class TestStages:
@@ -133,6 +133,6 @@ class TestStages:
 
 
 def test_prior_of_the_given_labels(make):
-    assert make(prior="given").prior.tolist() == [0.5, 0.25, 0.25]
-    assert make(given=torch.tensor([0, 0, 1, 0]), prior="given").prior.tolist() == [0.75, 0.25, 0]
-    assert torch.allclose(make().prior, UNIFORM)
+    assert make(prior="given").class_prior.tolist() == [0.5, 0.25, 0.25]
+    assert make(given=torch.tensor([0, 0, 1, 0]), prior="given").class_prior.tolist() == [0.75, 0.25, 0]
+    assert torch.allclose(make().class_prior, UNIFORM)

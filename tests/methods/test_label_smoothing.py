@@ -1,4 +1,4 @@
-"""Label smoothing: PyTorch's, and its limits."""
+"""Label smoothing: equal to PyTorch's, and its limits."""
 
 import math
 
@@ -21,12 +21,12 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5, 1.0])
-def test_is_torchs(smoothing):
+def test_equals_torchs(smoothing):
     expected = F.cross_entropy(LOGITS, GIVEN, reduction="none", label_smoothing=smoothing)
     assert torch.allclose(smoothed_cross_entropy(LOGITS, GIVEN, smoothing), expected)
 
 
-def test_nothing_smoothed_is_cross_entropy():
+def test_without_smoothing_it_is_cross_entropy():
     assert torch.equal(smoothed_cross_entropy(LOGITS, GIVEN, 0.0), F.cross_entropy(LOGITS, GIVEN, reduction="none"))
 
 

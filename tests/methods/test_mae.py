@@ -28,7 +28,7 @@ def test_gradient_is_cross_entropys_times_twice_p(step):
 
 
 def test_symmetric_noise_only_scales_it(step):
-    """The mean over all labels is the same whatever the network says."""
+    """The mean over all labels does not depend on the prediction."""
     totals = [sum(step(x, torch.full((3,), label)).terms["mae"].item() for label in range(3)) for x in (X, -3 * X)]
     assert totals == pytest.approx([4, 4])
 
@@ -38,7 +38,7 @@ def test_padding_does_not_count(step):
     assert step(weight=weight).terms["mae"].item() == pytest.approx(2 * (1 - P[0, 0].item()))
 
 
-def test_a_batch_of_one_and_what_it_saw(step):
+def test_a_batch_of_one_and_the_logits_it_saw(step):
     done = step(X[:1], GIVEN[:1])
     assert done.terms["mae"].item() == pytest.approx(2 * (1 - P[0, 0].item()))
     assert torch.equal(done.seen, X[:1, :3])

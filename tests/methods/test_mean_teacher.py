@@ -1,4 +1,4 @@
-"""Mean teacher: the averaging rule, the ramp, the disagreement, and who predicts."""
+"""Mean teacher: the averaging rule, the ramp, the disagreement, and the prediction."""
 
 import math
 
@@ -57,7 +57,7 @@ class TestRamp:
         assert ramp_up(5, 5) == ramp_up(100, 5) == 1
 
     @pytest.mark.parametrize(("epochs", "ramp"), [(180, 5), (360, 10), (1, 1)])
-    def test_length_is_the_published_share(self, make, epochs, ramp):
+    def test_length_is_the_published_fraction(self, make, epochs, ramp):
         assert make(epochs).ramp == ramp
 
 
@@ -109,5 +109,5 @@ def test_the_teacher_predicts(make):
     assert torch.allclose(method.predict(X), X[:, :3].softmax(1))
 
 
-def test_says_what_the_student_saw(make, make_clock):
+def test_returns_the_logits_the_student_saw(make, make_clock):
     assert torch.equal(make().step(two_views(), make_clock(1)).seen, X[:, :3])

@@ -1,4 +1,4 @@
-"""MentorNet: the table of curricula, the running threshold, example dropout, and the learned mentor."""
+"""MentorNet: curricula, the running threshold, example dropout, and the learned mentor."""
 
 import math
 
@@ -65,25 +65,25 @@ class TestCurricula:
 class TestThreshold:
     def test_starts_at_the_first_percentile_and_moves_towards_the_next(self, make, make_batch):
         method = make(percentile=0.5, threshold_momentum=0.75)
-        method.follow(torch.tensor([1.0, 2.0, 3.0]), make_batch(X[:3], GIVEN[:3]))
+        method.update_threshold(torch.tensor([1.0, 2.0, 3.0]), make_batch(X[:3], GIVEN[:3]))
         assert method.threshold.item() == 2
-        method.follow(torch.tensor([5.0, 6.0, 7.0]), make_batch(X[:3], GIVEN[:3]))
+        method.update_threshold(torch.tensor([5.0, 6.0, 7.0]), make_batch(X[:3], GIVEN[:3]))
         assert method.threshold.item() == pytest.approx(0.75 * 2 + 0.25 * 6)
 
     def test_equal_batches_leave_it(self, make, make_batch):
         method = make()
         for _ in range(3):
-            method.follow(LOSS, make_batch(X, GIVEN))
+            method.update_threshold(LOSS, make_batch(X, GIVEN))
         assert method.threshold.item() == pytest.approx(LOSS.quantile(0.75).item())
 
     def test_padding_does_not_count(self, make, make_batch):
         method, weight = make(percentile=1.0), torch.tensor([1.0, 1.0, 0.0])
-        method.follow(torch.tensor([1.0, 2.0, 30.0]), make_batch(X[:3], GIVEN[:3], weight=weight))
+        method.update_threshold(torch.tensor([1.0, 2.0, 30.0]), make_batch(X[:3], GIVEN[:3], weight=weight))
         assert method.threshold.item() == 2
 
     def test_survives_a_restart(self, make, make_batch):
         before, after = make(), make()
-        before.follow(LOSS, make_batch(X, GIVEN))
+        before.update_threshold(LOSS, make_batch(X, GIVEN))
         after.load_state_dict(before.state_dict())
         assert after.threshold == before.threshold
 
@@ -179,7 +179,7 @@ class TestLearnedMentor:
     def test_is_taught_once_also_over_a_restart(self, taught, make, make_run, monkeypatch):
         after = make(mentor="learned")
         after.load_state_dict(taught.state_dict())
-        monkeypatch.setattr("surelabel.methods.mentornet.taught", lambda *_: pytest.fail("taught again"))
+        monkeypatch.setattr("surelabel.methods.mentornet.teach", lambda *_: pytest.fail("taught again"))
         after.plan(make_run(X, GIVEN, epoch=2))
         assert torch.equal(after.mentor.layers[0].weight, taught.mentor.layers[0].weight)
 
@@ -190,7 +190,7 @@ class TestLearnedMentor:
         assert not method.is_taught
 
 
-def test_evidence_is_the_weight_at_the_end(make, make_run):
+def test_evidence_is_the_weight_at_the_end(make, verdict_of):
     method = make()
     method.threshold.fill_(1.0)
-    assert torch.allclose(method.evidence(make_run(X, GIVEN))["weight"], (2 - LOSS).clamp(0, 1), atol=1e-6)
+    assert torch.allclose(verdict_of(method, X, GIVEN).evidence["weight"], (2 - LOSS).clamp(0, 1), atol=1e-6)

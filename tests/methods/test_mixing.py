@@ -1,4 +1,4 @@
-"""MixMatch's pieces."""
+"""Parts of MixMatch: sharpening and mixup."""
 
 import pytest
 import torch
@@ -49,7 +49,7 @@ class TestMixingShare:
         # P(max(u, 1 - u) > 0.9) of Beta(1/2, 1/2), the arcsine law, is 4 / pi arcsin(sqrt(0.1)).
         assert (shares > 0.9).double().mean().item() == pytest.approx(0.4097, abs=0.05)
 
-    def test_depends_on_the_place_alone(self):
+    def test_depends_only_on_seed_and_step(self):
         torch.manual_seed(1)
         first = mixing_share(4.0, clock(3))
         torch.manual_seed(2)
@@ -80,7 +80,7 @@ class TestMixed:
             assert torch.allclose(x[:, 0], target[:, 0])
             assert torch.allclose(x[:, 0], -target[:, 1])
 
-    def test_every_row_is_somebodys_partner_across_parts(self):
+    def test_every_row_is_a_partner_once_across_parts(self):
         results = mixed(parts(3, 5), 0.75, clock())
         x = torch.cat([x[:, 0] for x, _ in results])
         partner = (x - 0.75 * torch.arange(8)) / 0.25
@@ -88,7 +88,7 @@ class TestMixed:
         assert bool((partner[:3] > 2.5).any())
         assert partner.round().int().tolist() != list(range(8))
 
-    def test_padding_is_nobodys_partner(self):
+    def test_padding_is_never_a_partner(self):
         for step in range(20):
             results = mixed(parts(4, 4, padding=2), 0.5, clock(step))
             partner = torch.cat([2 * x[:, 0] for x, _ in results]) - torch.arange(8)
@@ -101,7 +101,7 @@ class TestMixed:
         assert pairs(1) == pairs(1)
         assert pairs(1) != pairs(2)
 
-    def test_images_in_bytes_are_mixed_as_numbers(self):
+    def test_uint8_images_are_mixed_as_floats(self):
         x = torch.tensor([[0], [255]], dtype=torch.uint8)
         for step in range(5):
             ((mixture, _),) = mixed([(x, torch.eye(2), torch.ones(2))], 0.5, clock(step))

@@ -1,4 +1,4 @@
-"""Mixup: the loss by hand, its limits, and pairs that padding takes no part in."""
+"""Mixup: the loss by hand, its limits, and pairs without padding."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ def loss(make, make_batch, make_clock):
 
 
 def pairs(clock, share):
-    """Who is mixed with whom, read off mixed indices: row i becomes share e_i + (1 - share) e_j."""
+    """Return the partner of each row, read off mixed one-hot rows: share e_i + (1 - share) e_j."""
     eye = torch.eye(4)
     ((_, target),) = mixed([(eye, eye, torch.ones(4))], share, clock)
     partner = ((target - share * eye) / (1 - share)).round().argmax(1)
@@ -67,7 +67,7 @@ def test_draws_differ_from_step_to_step_and_not_from_run_to_run(loss):
     assert loss(epoch=1).item() != loss(epoch=2).item()
 
 
-def test_padding_is_nobodys_partner(loss):
+def test_padding_is_never_a_partner(loss):
     weight = torch.tensor([1.0, 1.0, 1.0, 0.0])
     other = X.clone()
     other[3] = 1e3
@@ -79,5 +79,5 @@ def test_a_batch_of_one_is_mixed_with_itself(make, make_batch, make_clock):
     assert step.terms["mixup"].item() == pytest.approx(F.cross_entropy(X[:1, :3], GIVEN[:1]).item(), rel=1e-5)
 
 
-def test_mixed_rows_are_nobodys_history(make, make_batch, make_clock):
+def test_mixed_rows_are_not_recorded(make, make_batch, make_clock):
     assert make().step(make_batch(X, GIVEN), make_clock(1)).seen is None

@@ -128,5 +128,5 @@ class TestStep:
         expected = ((P - torch.eye(3)) - value * (3 * P - 1)) / size / 3
         assert torch.allclose(grad[:, :3].double(), expected, atol=1e-6)
 
-    def test_says_what_it_saw(self, step):
+    def test_returns_the_logits_it_saw(self, step):
         assert torch.equal(step().seen, X[:, :3])

@@ -1,4 +1,4 @@
-"""NLNL: what a sample is not, which samples are believed, and the memory of ten visits."""
+"""NLNL: negative learning, which samples are selected, and the memory of ten visits."""
 
 import math
 from dataclasses import replace
@@ -136,7 +136,7 @@ class TestSteps:
             (grad,) = torch.autograd.grad(term, x)
             assert (grad.abs().sum(1) > 0).tolist() == expected
 
-    def test_nobody_believable_is_a_zero_with_a_gradient(self, make, make_batch, clock):
+    def test_an_empty_selection_is_a_zero_with_a_gradient(self, make, make_batch, clock):
         method = make()
         method.conf.zero_()
         for step, stage in ((method.sel_nl_step, "sel_nl"), (method.sel_pl_step, "sel_pl")):
@@ -152,23 +152,23 @@ class TestSteps:
 
 
 class TestMemory:
-    def test_is_the_mean_of_what_was_seen(self, make, make_batch, clock, make_run):
+    def test_is_the_mean_of_what_was_seen(self, make, make_batch, clock, verdict_of):
         method = make()
         method.nl_step(make_batch(X, GIVEN), clock("nl", 1))
-        assert torch.allclose(method.confidences(), AT_GIVEN)
+        assert torch.allclose(verdict_of(method, X, GIVEN).quality, AT_GIVEN)
         method.nl_step(make_batch(-X, GIVEN), clock("nl", 2))
         other = (-X[:, :3]).softmax(1).gather(1, GIVEN[:, None]).squeeze(1)
-        assert torch.allclose(method.confidences(), (AT_GIVEN + other) / 2)
+        assert torch.allclose(verdict_of(method, X, GIVEN).quality, (AT_GIVEN + other) / 2)
 
-    def test_forgets_after_ten_visits_and_runs_on_over_stages(self, make, make_batch, clock):
+    def test_forgets_after_ten_visits_and_runs_on_over_stages(self, make, make_batch, clock, verdict_of):
         method = make(epochs=30)
         for epoch in range(1, 11):
             method.nl_step(make_batch(X, GIVEN), clock("nl", epoch))
         for epoch in range(1, MEMORY):
             method.sel_nl_step(make_batch(torch.zeros(6, 4), GIVEN), clock("sel_nl", epoch))
-        assert torch.allclose(method.confidences(), (AT_GIVEN + 9 / 3) / 10)
+        assert torch.allclose(verdict_of(method, X, GIVEN).quality, (AT_GIVEN + 9 / 3) / 10)
         method.sel_nl_step(make_batch(torch.zeros(6, 4), GIVEN), clock("sel_nl", MEMORY))
-        assert torch.allclose(method.confidences(), torch.full((6,), 1 / 3))
+        assert torch.allclose(verdict_of(method, X, GIVEN).quality, torch.full((6,), 1 / 3))
 
     def test_is_looked_up_once_an_epoch(self, make, make_batch, clock, make_run):
         method, run = make(), make_run(X, GIVEN)
@@ -178,8 +178,8 @@ class TestMemory:
         assert torch.allclose(method.conf, AT_GIVEN)
         assert run.notes["selected_share"] == pytest.approx((AT_GIVEN >= 0.5).float().mean().item())
 
-    def test_samples_never_visited_are_at_chance(self, make):
-        assert torch.allclose(make().confidences(), torch.full((6,), 1 / 3))
+    def test_samples_never_visited_are_at_chance(self, make, verdict_of):
+        assert torch.allclose(verdict_of(make(), X, GIVEN).quality, torch.full((6,), 1 / 3))
 
     def test_padding_writes_nothing(self, make, make_batch, clock):
         method = make()

@@ -1,4 +1,4 @@
-"""The noise adaptation layer: its loss, its start from a confusion matrix, the end by held-out loss."""
+"""The noise adaptation layer: its loss, its initial confusion matrix, and early stopping."""
 
 import math
 
@@ -116,7 +116,7 @@ class TestStages:
         assert step.terms["noise_adaptation"].item() == pytest.approx(value, rel=1e-5)
         assert torch.equal(step.seen, x[:, :3])
 
-    def test_the_count_starts_anew_with_the_layer(self, make, make_run):
+    def test_the_count_is_reset_with_the_layer(self, make, make_run):
         method = make(patience=1)
         run = make_run(torch.zeros(60, 4), GIVEN)
         first, second = method.stages()
@@ -148,20 +148,20 @@ class TestVerdict:
         joint = [0.2 * 0.7, 0.6 * 0.05, 0.2 * 0.3]
         assert posterior(P, LABEL, T)[0].tolist() == pytest.approx([value / sum(joint) for value in joint], abs=1e-6)
 
-    def test_corrected_is_the_posterior(self, make, make_run):
+    def test_corrected_is_the_posterior(self, make, verdict_of):
         method = make()
         method.noise.load_state_dict(layer(T).state_dict())
         x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
-        corrected = method.corrected(make_run(x, GIVEN))
+        corrected = verdict_of(method, x, GIVEN).corrected
         assert torch.allclose(corrected, posterior(x[:, :3].softmax(1), GIVEN, T), atol=1e-5)
         assert torch.allclose(corrected.sum(1), torch.ones(60))
 
-    def test_quality_is_the_mean_of_the_posterior_and_the_running_mean(self, make, make_run):
+    def test_quality_is_the_mean_of_the_posterior_and_the_running_mean(self, make, verdict_of):
         method = make()
         x = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
-        run = make_run(x, GIVEN, seen=torch.full((60,), 0.5))
-        at_given = method.corrected(run)[torch.arange(60), GIVEN]
-        assert torch.allclose(method.label_quality(run), (at_given + 0.5) / 2)
+        verdict = verdict_of(method, x, GIVEN, seen=torch.full((60,), 0.5))
+        at_given = verdict.corrected[torch.arange(60), GIVEN]
+        assert torch.allclose(verdict.quality, (at_given + 0.5) / 2)
 
 
 def test_state_survives_a_restart(make, make_run):

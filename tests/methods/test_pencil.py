@@ -75,11 +75,11 @@ class TestLabelStep:
         method.label_step(make_batch(X, GIVEN), make_clock(1))
         assert torch.allclose(method.label.whole(), START, atol=1e-7)
 
-    def test_without_the_given_term_labels_go_to_the_prediction(self, make, make_batch, make_clock):
+    def test_without_the_given_term_labels_go_to_the_prediction(self, make, make_batch, make_clock, verdict_of):
         method = make(given_weight=0.0, label_rate=600.0)
         for epoch in range(1, 400):
             method.label_step(make_batch(X, GIVEN), make_clock(epoch))
-        assert torch.allclose(method.corrected(None), P, atol=1e-2)
+        assert torch.allclose(verdict_of(method, X, GIVEN).corrected, P, atol=1e-2)
 
     def test_padding_is_not_written(self, make, make_batch, make_clock):
         method = make()
@@ -87,13 +87,13 @@ class TestLabelStep:
         method.label_step(make_batch(X, GIVEN, torch.tensor([0, -1, -1, -1]), weight), make_clock(1))
         assert torch.equal(method.label.whole()[1:], START[1:])
 
-    def test_a_class_that_has_underflowed_is_finite_and_can_come_back(self, make, make_batch, make_clock):
+    def test_a_class_that_has_underflowed_is_finite_and_can_come_back(self, make, make_batch, make_clock, verdict_of):
         method = make(given_weight=0.0, label_rate=4000.0)
         method.label.replace(ONE_HOT)
         for epoch in range(1, 100):
             terms = method.label_step(make_batch(X, GIVEN), make_clock(epoch)).terms
             assert all(bool(value.isfinite()) for value in terms.values())
-        assert method.corrected(None)[1].argmax().item() == 2
+        assert verdict_of(method, X, GIVEN).corrected[1].argmax().item() == 2
 
 
 class TestOtherSteps:
@@ -133,10 +133,10 @@ class TestStages:
         assert third.optimiser is None
 
 
-def test_labels_start_as_given_and_survive_a_restart(make, make_batch, make_clock):
+def test_labels_start_as_given_and_survive_a_restart(make, make_batch, make_clock, verdict_of):
     before, after = make(), make()
-    assert before.corrected(None).argmax(1).tolist() == GIVEN.tolist()
-    assert before.corrected(None).amax(1).min() > 0.999
+    assert verdict_of(before, X, GIVEN).corrected.argmax(1).tolist() == GIVEN.tolist()
+    assert verdict_of(before, X, GIVEN).corrected.amax(1).min() > 0.999
     before.label_step(make_batch(X, GIVEN), make_clock(1))
     after.load_state_dict(before.state_dict())
     assert torch.equal(after.label.whole(), before.label.whole())
@@ -145,14 +145,16 @@ def test_labels_start_as_given_and_survive_a_restart(make, make_batch, make_cloc
 class TestGivenWeight:
     def test_default_is_the_published_one_over_the_classes(self, make):
         assert make().given_weight == pytest.approx(0.4 / 3)
-        assert make().warnings() == []
+        assert make().advice("settings") == []
 
-    def test_a_label_rests_at_the_closed_form(self, make, make_batch, make_clock):
+    def test_a_label_rests_at_the_closed_form(self, make, make_batch, make_clock, verdict_of):
         method = make(given_weight=0.2, label_rate=600.0)
         for epoch in range(1, 400):
             method.label_step(make_batch(X, GIVEN), make_clock(epoch))
-        assert torch.allclose(method.corrected(None), (P + 0.2 * 3 * ONE_HOT) / (1 + 0.2 * 3), atol=1e-3)
+        assert torch.allclose(
+            verdict_of(method, X, GIVEN).corrected, (P + 0.2 * 3 * ONE_HOT) / (1 + 0.2 * 3), atol=1e-3
+        )
 
-    def test_one_that_no_label_can_escape_gives_a_warning(self, make):
-        (text,) = make(given_weight=0.4).warnings()
+    def test_warns_of_one_that_no_label_can_escape(self, make):
+        (text,) = make(given_weight=0.4).advice("settings")
         assert "method.given_weight=0.4 can never correct a label; use given_weight=0.13" in text

@@ -1,4 +1,4 @@
-"""Which samples to believe."""
+"""Small-loss selection and the mixture of two components."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ class TestSmallest:
         assert smallest(values, 1, allowed).tolist() == [False, True, False]
         assert smallest(values, 3, allowed).tolist() == [False, True, True]
 
-    def test_not_even_before_an_allowed_nan(self):
+    def test_an_allowed_nan_is_taken_before_rows_that_are_not_allowed(self):
         values, allowed = torch.tensor([0.0, NAN, 1.0]), torch.tensor([False, True, True])
         assert smallest(values, 2, allowed).tolist() == [False, True, True]
 
@@ -39,7 +39,7 @@ class TestSmallest:
         rows=st.lists(st.tuples(st.floats(allow_nan=True, width=32), st.booleans()), min_size=1, max_size=12),
         count=st.integers(0, 14),
     )
-    def test_takes_as_many_as_there_are_and_none_smaller_is_left(self, rows, count):
+    def test_takes_the_count_and_leaves_none_smaller(self, rows, count):
         values, allowed = torch.tensor([v for v, _ in rows]), torch.tensor([a for _, a in rows])
         mask = smallest(values, count, allowed)
         assert int(mask.sum()) == min(count, int(allowed.sum()))
@@ -73,7 +73,7 @@ class TestLowComponent:
             low_component_probability(scale * values + shift), low_component_probability(values), atol=1e-6
         )
 
-    def test_is_the_low_one_whatever_the_order(self):
+    def test_is_the_low_one_in_any_order(self):
         values, is_low = two_groups()
         assert bool((low_component_probability(values.flip(0))[is_low.flip(0)] > 0.99).all())
 
@@ -87,16 +87,16 @@ class TestLowComponent:
         assert (np.random.get_state()[1] == state).all()
 
     @pytest.mark.parametrize("values", [[2.0] * 5, [0.7], [], [1.0, NAN, 2.0], [1.0, float("inf")]])
-    def test_values_that_say_nothing_are_all_low(self, values):
+    def test_equal_values_are_all_low(self, values):
         assert low_component_probability(torch.tensor(values)).tolist() == [1.0] * len(values)
 
-    def test_keeps_the_type(self):
+    def test_keeps_the_dtype(self):
         values, _ = two_groups()
         assert low_component_probability(values.float()).dtype == torch.float32
 
     def test_two_values_are_enough(self):
         assert low_component_probability(torch.tensor([0.0, 1.0])).tolist() == pytest.approx([1, 0], abs=1e-6)
 
-    def test_says_nothing_on_standard_error(self, recwarn):
+    def test_raises_no_warning(self, recwarn):
         low_component_probability(torch.rand(50, generator=torch.Generator().manual_seed(0)))
         assert not recwarn.list

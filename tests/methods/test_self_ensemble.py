@@ -1,4 +1,4 @@
-"""SELF: the ensemble, the filter, iterations that end when a score stops improving."""
+"""SELF: the ensemble, the filter, and iterations that end when the score stops improving."""
 
 import math
 from itertools import pairwise
@@ -83,13 +83,13 @@ class TestStep:
 
 
 class TestEnsemble:
-    def test_constant_predictions(self, make, make_run):
+    def test_constant_predictions(self, make, make_run, verdict_of):
         method = make(ensemble_momentum=0.8)
         p = RIGHT[:, :3].softmax(1)
         for count in (1, 2, 3):
             method.judge(make_run(RIGHT, GIVEN))
             assert torch.allclose(method.ensemble.whole(), (1 - 0.8**count) * p, atol=1e-6)
-        assert torch.allclose(method.corrected(make_run(RIGHT, GIVEN)), p, atol=1e-5)
+        assert torch.allclose(verdict_of(method, RIGHT, GIVEN).corrected, p, atol=1e-5)
 
     def test_two_updates_by_hand(self, make, make_run):
         method = make(ensemble_momentum=0.8)

@@ -59,4 +59,4 @@ def test_padding_does_not_count(step):
 
 def test_says_what_it_saw_and_what_to_try(step, make_task):
     assert torch.equal(step().seen, X[:, :3])
-    assert "forward_weight=0.1" in SL(make_task(GIVEN)).hint_at_chance()
+    assert "forward_weight=0.1" in SL(make_task(GIVEN)).advice("chance")[0]

@@ -1,4 +1,4 @@
-"""Taylor cross entropy: the series by hand, and its two ends."""
+"""Taylor cross entropy: the series by hand, and its two limits."""
 
 import pytest
 import torch

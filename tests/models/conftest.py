@@ -1,4 +1,4 @@
-"""Networks run on one thread here: on cores that other tests use too, two are many times slower."""
+"""Run networks on one thread: on cores shared with other tests, two are many times slower."""
 
 import pytest
 import torch

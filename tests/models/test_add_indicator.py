@@ -1,4 +1,4 @@
-"""add_indicator: a confidence branch on networks that know nothing of it."""
+"""add_indicator: a confidence branch for networks that were made without one."""
 
 import copy
 import gc
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import surelabel
-from surelabel.models import Network, backbone
+from surelabel.models import Network, make_backbone
 
 
 class LikeResNet(nn.Module):
@@ -27,7 +27,7 @@ class LikeResNet(nn.Module):
 
 
 class Nested(nn.Module):
-    """A network within another, called by keyword."""
+    """A network inside another, called by keyword."""
 
     def __init__(self):
         super().__init__()
@@ -38,7 +38,7 @@ class Nested(nn.Module):
 
 
 class HeadFirst(nn.Module):
-    """The classifier is registered before another Linear layer, and its input is passed by keyword."""
+    """Registers the classifier before another Linear layer, and passes its input by keyword."""
 
     def __init__(self):
         super().__init__()
@@ -50,7 +50,7 @@ class HeadFirst(nn.Module):
 
 
 class TwoCalls(nn.Module):
-    """The last Linear layer works twice in one forward pass."""
+    """Uses the last Linear layer twice in one forward pass."""
 
     def __init__(self):
         super().__init__()
@@ -123,7 +123,7 @@ def test_the_model_is_not_changed():
     assert len(list(wrapped.parameters())) == len(list(model.parameters())) + 2
 
 
-def test_hooks_go_away_when_the_model_fails():
+def test_hooks_are_removed_when_the_model_fails():
     model = sequential()
     with pytest.raises(RuntimeError):
         surelabel.add_indicator(model)(torch.randn(5, 7))
@@ -163,7 +163,7 @@ def test_state_dict_round_trip():
     assert torch.equal(source(x)[1], target(x)[1])
 
 
-def test_features_die_with_their_call():
+def test_features_do_not_outlive_their_call():
     seen = []
 
     class Spy(LikeResNet):
@@ -224,13 +224,13 @@ def test_a_step_of_training_with_car():
     ],
     ids=["no_linear", "no_such_layer", "no_layers", "twice", "lazy"],
 )
-def test_unfit_models_are_refused(model, options, message):
+def test_unsuitable_models_are_refused(model, options, message):
     with pytest.raises(ValueError, match=message):
         surelabel.add_indicator(model, **options)
 
 
 def own_network():
-    return Network(backbone("mlp", (6,), {"widths": [8]}), 8, 4)
+    return Network(make_backbone("mlp", (6,), {"widths": [8]}), 8, 4)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_an_output_that_is_not_the_last_layers_is_an_error(model, message):
         surelabel.add_indicator(model)(torch.randn(VECTOR))
 
 
-def test_a_layer_that_does_not_work_is_an_error():
+def test_a_layer_that_is_not_used_is_an_error():
     model = HeadFirst()
     model.spare = nn.Linear(2, 2)
     with pytest.raises(ValueError, match=r"'spare' took no part.* one of head, body, spare"):

@@ -6,7 +6,7 @@ from torch import nn
 
 from surelabel.config import ModelConfig
 from surelabel.errors import ConfigError
-from surelabel.models import BACKBONES, Network, auto_name, backbone, backbone_options
+from surelabel.models import BACKBONES, Network, auto_name, backbone_options, make_backbone
 from surelabel.models.cnn import CNN
 from surelabel.models.fast_cnn import FastCNN
 from surelabel.models.mlp import MLP
@@ -17,7 +17,7 @@ def num_parameters(module):
 
 
 SMALLER = {"wide_resnet": {"depth": 10, "width": 1}}
-"""Options under which a backbone is quick to test."""
+"""Options that make a backbone fast to test."""
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ SMALLER = {"wide_resnet": {"depth": 10, "width": 1}}
 )
 def test_parameter_counts(name, options, side, num_outputs, expected):
     with torch.device("meta"):
-        made = backbone(name, (3, side, side), options)
+        made = make_backbone(name, (3, side, side), options)
         assert num_parameters(Network(made, made.num_features, num_outputs)) == expected
 
 
 @pytest.mark.parametrize("name", BACKBONES)
 @pytest.mark.parametrize("shape", [(3, 8, 8), (1, 28, 28), (3, 32, 20)])
-def test_every_backbone_trains_and_says_its_width(name, shape):
-    """Two rows are the smallest batch that batch norm takes."""
+def test_every_backbone_trains_and_has_its_width(name, shape):
+    """Batch norm needs at least two rows."""
     torch.manual_seed(0)
-    network = backbone(name, shape, SMALLER.get(name))
+    network = make_backbone(name, shape, SMALLER.get(name))
     features = network(torch.randn(2, *shape))
     assert features.shape == (2, network.num_features)
     features.square().sum().backward()
@@ -58,7 +58,7 @@ def test_every_backbone_trains_and_says_its_width(name, shape):
 def test_weights_come_from_the_callers_seed(name):
     def weights():
         torch.manual_seed(3)
-        return backbone(name, (1, 8, 8), SMALLER.get(name)).state_dict()
+        return make_backbone(name, (1, 8, 8), SMALLER.get(name)).state_dict()
 
     first, second = weights(), weights()
     assert all(torch.equal(first[key], second[key]) for key in first)
@@ -66,7 +66,10 @@ def test_weights_come_from_the_callers_seed(name):
 
 @pytest.mark.parametrize("norm", ["batch", "layer", "none"])
 def test_norms(norm):
-    for network in (backbone("mlp", (1, 6, 6), {"norm": norm}), backbone("cnn", (1, 8, 8), {"norm": norm, "width": 4})):
+    for network in (
+        make_backbone("mlp", (1, 6, 6), {"norm": norm}),
+        make_backbone("cnn", (1, 8, 8), {"norm": norm, "width": 4}),
+    ):
         assert torch.isfinite(network(torch.randn(3, 1, *[8 if isinstance(network, CNN) else 6] * 2))).all()
         has_batch_norm = any(isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d)) for m in network.modules())
         assert has_batch_norm == (norm == "batch")
@@ -74,8 +77,8 @@ def test_norms(norm):
 
 @pytest.mark.parametrize("norm", ["layer", "none"])
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
-def test_without_batch_norm_rows_do_not_see_each_other(name, norm):
-    network = backbone(name, (3, 8, 8), {"norm": norm})
+def test_without_batch_norm_rows_do_not_affect_each_other(name, norm):
+    network = make_backbone(name, (3, 8, 8), {"norm": norm})
     x = torch.randn(4, 3, 8, 8)
     torch.testing.assert_close(network(x)[:1], network(x[:1]), atol=1e-5, rtol=1e-4)
 
@@ -112,14 +115,14 @@ def test_auto_name(shape, name):
 
 
 def test_auto_is_a_name():
-    assert isinstance(backbone("auto", (3, 32, 32)), FastCNN)
-    assert isinstance(backbone("auto", (20,), {"widths": [4]}), MLP)
+    assert isinstance(make_backbone("auto", (3, 32, 32)), FastCNN)
+    assert isinstance(make_backbone("auto", (20,), {"widths": [4]}), MLP)
 
 
 @pytest.mark.parametrize("name", [name for name in BACKBONES if name != "mlp"])
 def test_image_networks_refuse_features(name):
     with pytest.raises(ConfigError, match=rf"{name} takes images .* \(64,\); use mlp"):
-        backbone(name, (64,))
+        make_backbone(name, (64,))
 
 
 @pytest.mark.parametrize(
@@ -143,17 +146,17 @@ def test_image_networks_refuse_features(name):
         ("cnn", {"width": None}, "model.options.width: .*got None"),
     ],
 )
-def test_wrong_names_and_options_say_what_exists(name, options, message):
+def test_errors_about_names_and_options_list_the_known_ones(name, options, message):
     with pytest.raises(ConfigError, match=message):
-        backbone(name, (1, 8, 8), options)
+        make_backbone(name, (1, 8, 8), options)
 
 
 def test_options_as_read_from_yaml():
-    assert backbone("mlp", [64], {"widths": [32, 16], "norm": "layer"}).num_features == 16
+    assert make_backbone("mlp", [64], {"widths": [32, 16], "norm": "layer"}).num_features == 16
 
 
 def test_no_option_has_the_name_of_a_setting_of_the_model():
-    """Else `--set model.NAME=...` would mean two things."""
+    """Otherwise `--set model.NAME=...` would be ambiguous."""
     for name in BACKBONES:
         assert not set(backbone_options(name)) & set(ModelConfig.model_fields)
 

@@ -1,11 +1,11 @@
-"""The quick network: its shapes, and its memory format, which nobody outside sees."""
+"""The fast network: its shapes, and its memory format, which stays internal."""
 
 import copy
 
 import pytest
 import torch
 
-from surelabel.models import Network, backbone
+from surelabel.models import Network, make_backbone
 from surelabel.models.fast_cnn import FastCNN
 
 
@@ -17,7 +17,7 @@ def test_pools_while_two_pixels_remain(side, last):
 
 
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (3, 64, 64), (3, 40, 20)])
-def test_inputs_in_either_format_and_outputs_that_show_none(shape):
+def test_inputs_in_either_format_have_the_same_outputs(shape):
     network = FastCNN(shape).eval()
     x = torch.randn(2, *shape)
     features = network(x)
@@ -37,7 +37,7 @@ def test_weights_stay_in_their_format():
     assert formats(other) == {True}
     plain = {name: value.contiguous() for name, value in network.state_dict().items()}
     fresh = Network(FastCNN((3, 32, 32)), 128, 10)
-    fresh.load_state_dict(plain)  # as a file of weights has them
+    fresh.load_state_dict(plain)  # as in a file of weights
     assert formats(fresh) == {True}
     x = torch.randn(2, 3, 32, 32)
     assert torch.equal(fresh(x).logits, network(x).logits)
@@ -46,7 +46,7 @@ def test_weights_stay_in_their_format():
 def test_steps_are_deterministic():
     def trained():
         torch.manual_seed(0)
-        network = Network(backbone("fast_cnn", (3, 32, 32)), 128, 10)
+        network = Network(make_backbone("fast_cnn", (3, 32, 32)), 128, 10)
         optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
         x, y = torch.randn(16, 3, 32, 32), torch.randint(0, 10, (16,))
         for _ in range(3):

@@ -25,7 +25,7 @@ def test_shapes_with_and_without_indicator():
     torch.testing.assert_close(branched.tau, branched.confidence_logit.sigmoid())
 
 
-def test_a_seed_gives_the_same_classifier_with_and_without_indicator():
+def test_a_seed_yields_the_same_classifier_with_and_without_indicator():
     x = torch.randn(5, 6)
     assert torch.equal(small_network()(x).logits, small_network(indicator=True)(x).logits)
 
@@ -70,7 +70,7 @@ def test_inputs_become_float32(dtype):
     assert {value.dtype for value in outputs} == {torch.float32}
 
 
-def test_autocast_leaves_as_float32():
+def test_outputs_under_autocast_are_float32():
     network = small_network(indicator=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         outputs = network(torch.randn(2, 6))
@@ -115,7 +115,7 @@ class TestFrozen:
         copied = copy.deepcopy(Network(self.body(), 8, 3, frozen=True)).train()
         assert not copied.backbone.training
 
-    def test_an_extractor_gives_the_networks_features(self):
+    def test_an_extractor_returns_the_networks_features(self):
         body, scale = self.body(), {"mean": torch.arange(6.0), "std": torch.arange(1.0, 7)}
         body.num_features = 8
         extractor = Extractor(body, **scale, frozen=True)
@@ -125,7 +125,7 @@ class TestFrozen:
         assert set(extractor.state_dict()) == {"mean", "std", *(f"backbone.{name}" for name in body.state_dict())}
 
 
-def test_state_carries_the_normalisation():
+def test_the_state_dict_includes_the_normalisation():
     source = small_network(mean=torch.arange(6.0), std=torch.arange(1.0, 7), indicator=True)
     copied = small_network(mean=torch.zeros(6), std=torch.ones(6), indicator=True)
     copied.load_state_dict(source.state_dict())

@@ -1,4 +1,4 @@
-"""Weights from files: what is read, what is refused, and what is said."""
+"""Weights from files: what is read, what is refused, and the messages."""
 
 import pickle
 
@@ -8,12 +8,12 @@ from safetensors.torch import save_file
 from torch import nn
 
 from surelabel.errors import ConfigError
-from surelabel.models import backbone, start_from
+from surelabel.models import make_backbone, start_from
 from surelabel.models.weights import load_weights, read_weights
 
 
 class Small(nn.Module):
-    """A backbone that says what files call its parts."""
+    """A backbone with other names for its layers in files."""
 
     num_features = 3
     file_names = ((r"conv\.", "first."),)
@@ -55,16 +55,16 @@ class TestReading:
         assert {key: torch.equal(value, STATE[key]) for key, value in state.items()} == dict.fromkeys(STATE, True)
 
     @pytest.mark.parametrize("key", ["state_dict", "model"])
-    def test_what_a_training_script_saved(self, tmp_path, key):
+    def test_weights_nested_in_a_checkpoint(self, tmp_path, key):
         torch.save({"epoch": 3, key: {f"module.{name}": value for name, value in STATE.items()}}, tmp_path / "a.pth")
         assert set(read_weights(tmp_path / "a.pth")) == set(STATE)
 
-    def test_no_file(self, tmp_path):
+    def test_a_missing_file(self, tmp_path):
         text = error(read_weights, tmp_path / "a.pth")
         assert "a.pth: no such file; expected a .safetensors or .pth file, or pretrained" in text
 
     @pytest.mark.parametrize("name", ["a.pth", "a.safetensors"])
-    def test_a_file_of_something_else(self, tmp_path, name):
+    def test_a_file_without_weights(self, tmp_path, name):
         (tmp_path / name).write_bytes(b"not weights at all")
         assert f"{name}: not readable as weights: " in error(read_weights, tmp_path / name)
 
@@ -81,7 +81,7 @@ class TestReading:
         assert not (tmp_path / "executed").exists()
 
     @pytest.mark.parametrize(("content", "text"), [([1, 2], "got list"), ({"a": 1}, "there are no tensors in it")])
-    def test_no_state_dict(self, tmp_path, content, text):
+    def test_content_that_is_not_a_state_dict(self, tmp_path, content, text):
         torch.save(content, tmp_path / "a.pth")
         assert text in error(read_weights, tmp_path / "a.pth")
 
@@ -93,7 +93,7 @@ class TestLoading:
         assert torch.equal(network.first.weight, STATE["conv.weight"])
         assert torch.equal(network.norm.running_mean, STATE["norm.running_mean"])
 
-    def test_names_of_our_own(self):
+    def test_names_of_the_backbone(self):
         network, other = Small(), Small()
         load_weights(network, other.state_dict(), "file")
         assert torch.equal(network.first.weight, other.first.weight)
@@ -122,7 +122,7 @@ class TestLoading:
         assert "6 missing: first.weight, first.bias, norm.weight, ..." in error(load_weights, Small(), {}, "file")
 
 
-def test_a_network_without_weights_of_its_makers():
-    for network in (backbone("resnet18", (3, 32, 32)), backbone("mlp", (4,))):
+def test_a_network_without_published_weights():
+    for network in (make_backbone("resnet18", (3, 32, 32)), make_backbone("mlp", (4,))):
         text = error(start_from, network, "pretrained")
         assert "there are none to fetch for this network; expected the path of a .safetensors or .pth file" in text

@@ -1,4 +1,4 @@
-"""Noise that depends on the input: what is drawn, from which probabilities, by which scale."""
+"""Noise that depends on the input: the labels, their probabilities and the scale of the input."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError, DataError
 from surelabel.noise import inject
 from surelabel.noise import instance as module
-from surelabel.noise.instance import digests_of, flip_rates, probabilities, scaled
+from surelabel.noise.instance import flatten, flip_rates, hash_each, probabilities
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 256, (4000, 3, 4, 4), dtype=np.uint8)
@@ -30,13 +30,13 @@ def test_the_realised_rate_is_the_mean_flip_rate():
     assert "raw values" in manifest.convention
 
 
-def test_flip_rates_follow_the_cut_normal_distribution():
-    q = flip_rates(digests_of(RNG.integers(0, 256, (20000, 16), dtype=np.uint8)), 0.4, 3)
+def test_flip_rates_follow_the_truncated_normal_distribution():
+    q = flip_rates(hash_each(RNG.integers(0, 256, (20000, 16), dtype=np.uint8)), 0.4, 3)
     assert ((q >= 0) & (q <= 1)).all()
     assert q.mean() == pytest.approx(0.4, abs=0.003)
     assert q.std() == pytest.approx(0.1, abs=0.003)
-    near_zero = flip_rates(digests_of(RNG.integers(0, 256, (20000, 16), dtype=np.uint8)), 0.05, 3)
-    # Of a standard normal cut at -0.5, the mean is phi(0.5) / Phi(0.5) = 0.50916.
+    near_zero = flip_rates(hash_each(RNG.integers(0, 256, (20000, 16), dtype=np.uint8)), 0.05, 3)
+    # The mean of a standard normal truncated at -0.5 is phi(0.5) / Phi(0.5) = 0.50916.
     assert near_zero.mean() == pytest.approx(0.05 + 0.1 * 0.50916, abs=0.002)
 
 
@@ -54,7 +54,7 @@ def test_a_row_of_probabilities_by_hand():
 
 
 def test_rows_sum_to_one_and_keep_the_flip_rate():
-    flat, q = scaled(IMAGES, "raw"), flip_rates(digests_of(IMAGES), 0.4, 0)
+    flat, q = flatten(IMAGES, "raw"), flip_rates(hash_each(IMAGES), 0.4, 0)
     rows = probabilities(flat, np.random.default_rng(1).standard_normal((48, 5)), q, 2)
     assert np.abs(rows.sum(1) - 1).max() < 1e-12
     assert rows[:, 2] == pytest.approx(1 - q)
@@ -63,14 +63,14 @@ def test_rows_sum_to_one_and_keep_the_flip_rate():
 
 def test_the_same_image_twice_has_the_same_probabilities():
     x = np.concatenate([IMAGES[:50], IMAGES[:50][::-1]])
-    weights, q = np.random.default_rng(1).standard_normal((48, 5)), flip_rates(digests_of(x), 0.4, 0)
-    rows = probabilities(scaled(x, "raw"), weights, q, 1)
+    weights, q = np.random.default_rng(1).standard_normal((48, 5)), flip_rates(hash_each(x), 0.4, 0)
+    rows = probabilities(flatten(x, "raw"), weights, q, 1)
     assert np.array_equal(q[:50], q[50:][::-1])
     assert np.allclose(rows[:50], rows[50:][::-1], atol=1e-9)
 
 
 def test_labels_depend_on_the_inputs():
-    """Other images of the same labels flip otherwise, and each image has its own class to be confused with."""
+    """Other images flip differently, and each image is confused with one class."""
     same, other = noise()[0], noise(x=IMAGES[np.random.default_rng(1).permutation(4000)])[0]
     assert not np.array_equal(same, other)
     twins = np.repeat(IMAGES[:40], 100, axis=0)
@@ -106,7 +106,7 @@ def test_seeds():
 
 
 def test_another_class_without_rows_does_not_change_a_class():
-    """So that the noise of a part of the classes is that of the whole."""
+    """So noise for some of the classes is the same as for all of them."""
     zeros = np.where(CLEAN == 1, 0, CLEAN)
     q = np.flatnonzero(CLEAN == 4)
     assert np.array_equal(noise()[0][q], noise(clean=zeros)[0][q])

@@ -1,4 +1,4 @@
-"""The kinds of noise, through `inject`: rates, matrices, seeds, and what is refused."""
+"""The kinds of noise, through `inject`: rates, matrices, seeds and invalid settings."""
 
 import random
 
@@ -51,14 +51,14 @@ class TestSymmetric:
         assert "true class included" in manifest.convention
         assert manifest.num_changed == (noisy != clean).sum()
 
-    def test_the_real_rate_with_the_true_class_included_is_recorded_and_told(self):
+    def test_the_real_rate_with_the_true_class_included_is_recorded_and_described(self):
         clean = np.repeat(np.arange(10), 100)
         _, manifest = inject(clean, list("abcdefghij"), noise("symmetric", rate=0.4, include_true_class=True), 0)
         assert manifest.expected_rate == pytest.approx(0.4 * (1 - 1 / 10))
         assert "40.0 % nominal, 36.0 % expected (true class included, exact count)" in manifest.describe()
 
-    def test_exactly_the_asked_for_number_is_drawn_when_the_true_class_is_included(self):
-        """A label of a class that does not occur shows every row that was drawn but did not come out unchanged."""
+    def test_exactly_the_requested_number_is_drawn_when_the_true_class_is_included(self):
+        """With 1,000 classes nearly every row that is drawn gets another label."""
         clean = np.zeros(2000, dtype=int)
         noisy, _ = inject(
             clean, [str(k) for k in range(1000)], noise("symmetric", rate=0.5, include_true_class=True), 0
@@ -66,7 +66,7 @@ class TestSymmetric:
         assert 995 <= (noisy != clean).sum() <= 1000
 
     @pytest.mark.parametrize(("included", "wrong"), [(False, 0.4), (True, 0.32)])
-    def test_bernoulli_draws_each_label_by_itself(self, included, wrong):
+    def test_bernoulli_draws_each_label_independently(self, included, wrong):
         clean = np.repeat(np.arange(5), 4000)
         options = {"rate": 0.4, "include_true_class": included, "mode": "bernoulli"}
         draws = [inject(clean, list("abcde"), noise("symmetric", **options), seed) for seed in range(6)]
@@ -93,7 +93,7 @@ class TestAsymmetric:
         assert np.array_equal(noisy[clean > 1], clean[clean > 1])
 
     def test_cats_that_became_dogs_do_not_turn_back(self):
-        """The fault of several published codes: 24 % of the cats instead of 40 %."""
+        """In several published implementations 24 % of the cats are wrong instead of 40 %."""
         class_map = {"cat": "dog", "dog": "cat"}
         _, manifest = inject(CATS_AND_DOGS, NAMES, noise("asymmetric", rate=0.4, class_map=class_map), 0)
         assert manifest.realised_matrix == ((0.6, 0.4, 0.0), (0.4, 0.6, 0.0), (0.0, 0.0, 1.0))
@@ -118,7 +118,7 @@ def test_pair_moves_each_class_to_the_next(names_and_clean, rate, seed):
     "options",
     [{"kind": "pair"}, {"kind": "asymmetric", "class_map": {"cat": "dog"}}, {"kind": "block", "block_size": 3}],
 )
-def test_arrows_can_be_followed_by_each_label_by_itself(options):
+def test_class_maps_can_be_applied_to_each_label_independently(options):
     clean = np.repeat([0, 1, 2], 6000)
     config = noise(**options, rate=0.3, mode="bernoulli")
     _, manifest = inject(clean, NAMES, config, 0)
@@ -141,7 +141,7 @@ class TestMatrix:
 
     @settings(max_examples=30)
     @given(st.integers(2, 6), st.integers(0, 1000))
-    def test_what_has_probability_0_never_happens(self, num_classes, seed):
+    def test_a_class_of_probability_0_is_never_drawn(self, num_classes, seed):
         rng = np.random.default_rng(seed)
         weights = rng.random((num_classes, num_classes)) * (rng.random((num_classes, num_classes)) < 0.5)
         weights[np.arange(num_classes), rng.integers(0, num_classes, num_classes)] += 0.1
@@ -179,7 +179,7 @@ class TestMatrix:
             (((1.5, -0.5, 0), (0, 1, 0), (0, 0, 1)), r"the row of 'cat' .* >= 0 .* smallest is -0\.5"),
         ],
     )
-    def test_what_is_no_transition_matrix_is_refused(self, matrix, message):
+    def test_a_matrix_that_is_not_a_transition_matrix_is_refused(self, matrix, message):
         with pytest.raises(ConfigError, match=r"noise\.matrix: " + message):
             inject(CATS_AND_DOGS, NAMES, noise("matrix", matrix=matrix), 0)
 
@@ -195,7 +195,7 @@ class TestDraw:
         assert np.array_equal(results[0], results[1])
         assert not np.array_equal(results[0], results[2])
 
-    def test_the_configured_seed_wins_over_the_run_s(self):
+    def test_the_configured_seed_takes_precedence_over_the_run_s(self):
         fixed = noise("symmetric", rate=0.4, seed=3)
         noisy, manifest = inject(CATS_AND_DOGS, NAMES, fixed, 0)
         assert manifest.seed == 3
@@ -217,7 +217,7 @@ class TestDraw:
             ({"kind": "asymmetric", "rate": 0.4, "class_map": {"cow": "cat"}}, "there is no class 'cow'"),
             (
                 {"kind": "matrix", "rate": 0.4},
-                r"noise\.rate: not for matrix noise; it belongs to symmetric, asymmetric, superclass, block, pair, instance",
+                r"noise\.rate: .* matrix .* symmetric, asymmetric, superclass, block, pair, instance",
             ),
             ({"kind": "pair", "include_true_class": True}, r"noise\.include_true_class: not for pair noise"),
             ({"kind": "symmetric", "class_map": {"cat": "dog"}}, r"noise\.class_map: not for symmetric noise"),

@@ -1,4 +1,4 @@
-"""Draws of the first version, which results that were already published rest on: a seed gives them for ever."""
+"""Draws of the first version, which published results depend on: a seed must always yield them."""
 
 import numpy as np
 import pytest

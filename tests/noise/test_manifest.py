@@ -1,4 +1,4 @@
-"""The record: what it tells, and that it recognises its labels, seed and data."""
+"""The manifest: its description, and that it recognises its labels, seed and data."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ import pytest
 
 from surelabel.config import NoiseConfig
 from surelabel.errors import DataError
-from surelabel.noise import Manifest, differences, inject, read_manifest, restated, verify
+from surelabel.noise import Manifest, describe_differences, inject, read_manifest, restate, verify
 
 CLEAN = np.repeat([0, 1, 2], [50, 100, 30])
 NAMES = ("cat", "dog", "owl")
@@ -21,7 +21,7 @@ def drawn():
     return inject(CLEAN, NAMES, PAIR, 5, ids=IDS)
 
 
-def test_the_line_for_the_screen():
+def test_the_description_is_one_line():
     clean = np.arange(1437) % 10
     _, manifest = inject(clean, list("0123456789"), NoiseConfig(kind="symmetric", rate=0.4), 0)
     assert manifest.describe() == (
@@ -66,12 +66,12 @@ def test_what_differs_is_named(drawn, changes, fault):
         verify(change(noisy), manifest, **facts, where="a.npy")
 
 
-def test_two_manifests_are_compared_by_what_both_know(drawn):
+def test_two_manifests_are_compared_by_the_fields_that_both_have(drawn):
     _, manifest = drawn
     older = manifest.model_copy(update={"ids_sha256": None, "mode": None, "expected_rate": None})
-    assert differences(manifest, older) == ""
+    assert describe_differences(manifest, older) == ""
     other = inject(CLEAN, NAMES, PAIR, 6, ids=IDS)[1]
-    assert differences(manifest, other) == "the labels differ; the seed: 5, expected 6"
+    assert describe_differences(manifest, other) == "the labels differ; the seed: 5, expected 6"
 
 
 def test_a_manifest_of_the_first_version_is_read(drawn, tmp_path):
@@ -82,7 +82,7 @@ def test_a_manifest_of_the_first_version_is_read(drawn, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "pair"}', "\x00"])
-def test_a_file_that_is_no_manifest_is_refused(tmp_path, text):
+def test_a_file_that_is_not_a_manifest_is_refused(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(DataError, match=r"a\.json: not .*a noise manifest") as caught:
         read_manifest(tmp_path / "a.json")
@@ -93,7 +93,7 @@ def test_labels_set_by_hand_are_restated(drawn):
     noisy, manifest = drawn
     kept = noisy.copy()
     kept[:50] = CLEAN[:50]
-    after = restated(manifest, CLEAN, kept, "50 confirmed labels kept")
+    after = restate(manifest, CLEAN, kept, "50 confirmed labels kept")
     assert after.realised_matrix == ((1, 0, 0), (0, 0.8, 0.2), (0.2, 0, 0.8))
     assert after.num_changed == 26
     assert after.convention == "each class to the next, exact count per class; 50 confirmed labels kept"

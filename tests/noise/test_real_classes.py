@@ -1,4 +1,4 @@
-"""Class names and superclasses as the real files have them."""
+"""Class names and superclasses of the real CIFAR files."""
 
 import json
 import os
@@ -14,7 +14,7 @@ SHARED = Path(os.environ.get("SURELABEL_SHARED_DATA") or Path(__file__).parents[
 
 
 def read(name, *columns):
-    """Label columns and the class names of the first of them."""
+    """Return the class names of the first column, and the label columns."""
     import pyarrow.parquet as pq
 
     file = SHARED / name / "train.parquet"

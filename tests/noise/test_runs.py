@@ -1,4 +1,4 @@
-"""Noise in runs: what a run records, what it refuses when it goes on, and the command that writes labels for others."""
+"""Noise in runs: the record, what is refused on resuming, and the command that writes labels."""
 
 import json
 from pathlib import Path
@@ -16,19 +16,19 @@ from surelabel.noise import read_manifest, verify
 
 @pytest.fixture
 def begun(tiny, tmp_path):
-    """A run that was stopped after a few steps."""
+    """A run that was interrupted after a few steps."""
     stops = iter([False] * 3 + [True])
     with pytest.raises(Interrupted):
         fit(tiny("car"), tmp_path / "run", interrupt=lambda: next(stops))
     return tmp_path / "run"
 
 
-def edited(file, **changes):
+def edit(file, **changes):
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
 
 class TestResume:
-    def test_the_same_noise_goes_on(self, begun):
+    def test_the_same_noise_is_resumed(self, begun):
         assert resume(begun).is_done
 
     @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ class TestResume:
             ({"ids_sha256": "0"}, r"the data \(ids or their order\) differ"),
         ],
     )
-    def test_other_noise_is_refused_and_said_which(self, begun, changes, fault):
-        edited(begun / "noise.json", **changes)
+    def test_other_noise_is_refused_and_the_difference_named(self, begun, changes, fault):
+        edit(begun / "noise.json", **changes)
         with pytest.raises(RunError, match=rf"noise\.json: the noise is not what this run began with: {fault}; start"):
             resume(begun)
 
@@ -58,7 +58,7 @@ class TestResume:
 
     def test_a_start_that_was_cut_short_leaves_no_false_record(self, tiny, tmp_path):
         (tmp_path / "run").mkdir()
-        (tmp_path / "run" / "lock").touch()  # what a start makes first
+        (tmp_path / "run" / "lock").touch()  # the first file of a run
         (tmp_path / "run" / "noise.json").write_text("{}")
         run = fit(tiny("cross_entropy", noise=None, train__epochs=1), tmp_path / "run")
         assert not (run.path / "noise.json").exists()
@@ -78,7 +78,7 @@ def test_instance_noise_trains_on_all_parts(tiny, tmp_path):
 
 
 def test_confirmed_labels_are_in_the_record(tiny, tmp_path):
-    """They are set after the draw; the record is of what was trained on, and another run can take it."""
+    """They are set after the draw; the record describes the labels that were trained on."""
     confirmed = [str(number) for number in range(0, 75, 2)]
     (tmp_path / "trusted.csv").write_text("id\n" + "\n".join(confirmed) + "\n")
     config = tiny("cross_entropy", train__epochs=1, data__trusted=str(tmp_path / "trusted.csv"))
@@ -94,8 +94,8 @@ def test_confirmed_labels_are_in_the_record(tiny, tmp_path):
 
 class TestCommand:
     @pytest.fixture(autouse=True)
-    def _folder(self, tmp_path, monkeypatch, blobs):
-        monkeypatch.chdir(tmp_path)
+    def _folder(self, blobs, monkeypatch):
+        monkeypatch.chdir(blobs.parent)
 
     def call(self, *arguments):
         return CliRunner().invoke(app, [*arguments], catch_exceptions=False, prog_name="surelabel")

@@ -1,6 +1,6 @@
-"""Curves of runs: what is measured is drawn, what is not is left out, and the text says where the lines end."""
+"""Curves of runs: only measured values are drawn, and the text states where the lines end."""
 
-from surelabel.plotting.curves import accuracy_curves, accuracy_drawing, compared_drawing, loss_drawing, memorised
+from surelabel.plotting.curves import accuracy_curves, accuracy_drawing, compared_drawing, loss_drawing, memorised_curve
 
 ROWS = [
     {"epoch": 1, "loss": 3.0, "terms": {"fit": 2.0, "penalty": 1.0}, "tests": {"test": {"top1": 0.5}}},
@@ -15,12 +15,12 @@ ROWS = [
 ]
 
 
-def test_epochs_without_a_value_are_left_out():
+def test_epochs_without_a_value_are_omitted():
     assert accuracy_curves(ROWS) == {"test": ([1, 3], [0.5, 0.75])}
-    assert memorised(ROWS) == ([3], [0.1])
+    assert memorised_curve(ROWS) == ([3], [0.1])
 
 
-def test_the_last_epoch_is_drawn_and_said():
+def test_the_last_epoch_is_drawn_and_described():
     drawing = accuracy_drawing(ROWS)
     assert list(drawing.figure.axes[0].lines[0].get_ydata()) == [50, 75]
     assert drawing.text == "Accuracy over 3 epochs: test 50.0 % in epoch 1, 75.0 % in epoch 3."
@@ -40,7 +40,7 @@ def test_loss_has_the_objective_and_its_terms():
     assert len(loss_drawing(alone).figure.axes[0].lines) == 1
 
 
-def test_nothing_measured_is_no_figure():
+def test_without_measurements_there_is_no_figure():
     assert accuracy_drawing([{"epoch": 1}]) is None
     assert loss_drawing([]) is None
     assert compared_drawing("x", "X", {"a": ([], []), "b": ([], [])}) is None

@@ -1,4 +1,4 @@
-"""The memorisation figure: the shares of the metrics, drawn where they belong."""
+"""The memorisation figure draws the fractions of the metrics in the right panels."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_a_column_per_run_and_clean_above_false():
     assert "false" in axes[2].get_ylabel()
 
 
-def test_lines_are_the_shares_in_percent_and_in_the_papers_colours():
+def test_lines_are_percentages_and_in_the_papers_colours():
     lines = {line.get_label(): line for line in memorisation_figure(RUNS).axes[2].lines}
     assert list(lines[MEMORISED.text].get_xdata()) == [1, 2]
     assert list(lines[MEMORISED.text].get_ydata()) == pytest.approx([10, 70])
@@ -37,7 +37,7 @@ def test_lines_are_the_shares_in_percent_and_in_the_papers_colours():
     assert [lines[line.text].get_color() for line in (CORRECT, MEMORISED, OTHER)] == ["#7b2d8e", "#1f6fd6", "#000000"]
 
 
-def test_one_scale_for_all():
+def test_all_panels_share_one_scale():
     axes = memorisation_figure(RUNS).axes
     assert len({one.get_ylim() for one in axes}) == 1
     low, high = axes[0].get_ylim()
@@ -45,12 +45,12 @@ def test_one_scale_for_all():
     assert high >= 100
 
 
-def test_is_written_without_a_display(tmp_path):
+def test_the_figure_is_written_without_a_display(tmp_path):
     memorisation_figure(RUNS).savefig(tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_single_epoch_and_epochs_without_measures():
+def test_a_single_epoch_and_epochs_without_measurements():
     memorisation_figure({"one": [row(1, 0.1)]})
     figure = memorisation_figure({"gaps": [{"epoch": 1}, row(2, 0.1)]})
     assert list(figure.axes[0].lines[0].get_xdata()) == [2]

@@ -1,4 +1,4 @@
-"""Small runs to report on, with names and ids that would be HTML if anybody let them; and a large one that nobody trained."""
+"""Small trained runs whose class names and ids contain HTML, and a large made-up run."""
 
 import json
 from html.parser import HTMLParser
@@ -19,7 +19,7 @@ NAMES = ("<img src=http://evil.example/x onerror=alert(1)>", 'dog & "$cat$"', "z
 
 
 def write_images(path: Path, num_samples: int = 60, side: int = 8) -> Path:
-    """Grey images in three classes: a bright left half, a bright right half, bright all over."""
+    """Write grey images in three classes: bright left half, bright right half, bright all over."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, num_samples)
     x = rng.integers(0, 60, (num_samples, side, side, 1)).astype(np.uint8)
@@ -42,7 +42,11 @@ def settings(source: Path, **noise: object) -> dict:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, make_blobs) -> dict[str, RunDir]:
-    """Images with known noise and no test set; features with a test set, held-out rows, no tau and no clean labels."""
+    """Train two runs that differ in what the report can show.
+
+    `images` has known noise and no test set; `features` has a test set and held-out rows, but
+    neither tau nor clean labels.
+    """
     folder = tmp_path_factory.mktemp("trained")
     images, blobs = write_images(folder / "images.npz"), make_blobs(folder / "blobs.npz")
     changes = {"data.validation_fraction": 0.2, "method": "cross_entropy"}
@@ -58,7 +62,7 @@ def corpus_of(run: RunDir) -> Corpus:
 
 
 class Page(HTMLParser):
-    """A page as a browser reads it: elements with their attributes, and the text outside of style and script."""
+    """A parsed page: elements with their attributes, and the text outside style and script."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -88,21 +92,27 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="session")
 def report(trained, tmp_path_factory):
-    """`report("images", "features")`: the page of these runs; `lost` names those whose data cannot be read again."""
+    """Return a function that reports on runs by name; `lost` are those whose data are gone."""
 
-    def write(*names: str, lost: tuple[str, ...] = (), audits: list | None = None, **options: object) -> Page:
+    def write(*names: str, lost: tuple[str, ...] = (), **options: object) -> Page:
         runs = [trained[name] for name in names]
         corpora = [None if name in lost else corpus_of(trained[name]) for name in names]
         out = tmp_path_factory.mktemp("report") / "report.html"
-        assert write_report(runs, corpora, audits or [audit(run) for run in runs], out, **options) == out
+        assert write_report(runs, corpora, [audit(run) for run in runs], out, **options) == out
         return Page(out)
 
     write.audited = lambda name: audit(trained[name])
     return write
 
 
+@pytest.fixture(scope="session")
+def images(report):
+    """Report on the images once, for all tests that only read the page."""
+    return report("images")
+
+
 def made_run(path: Path, template: RunDir, num_samples: int, num_classes: int) -> RunDir:
-    """A finished run of random verdicts, of which a tenth is low."""
+    """Write a finished run with random verdicts, of which a tenth are low."""
     rng, names = np.random.default_rng(0), [f"class {number}" for number in range(num_classes)]
     run = RunDir(path)
     path.mkdir()
@@ -128,7 +138,7 @@ def made_run(path: Path, template: RunDir, num_samples: int, num_classes: int) -
 
 
 def noise_corpus(run: RunDir, side: int) -> Corpus:
-    """Images of nothing but noise, the worst to compress; all the same, to save memory."""
+    """Make images of pure noise, which compresses worst; all are the same one, to save memory."""
     labels = run.labels()
     image = torch.randint(0, 256, (1, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     given = torch.from_numpy(labels["given"].to_numpy().copy())
@@ -138,7 +148,7 @@ def noise_corpus(run: RunDir, side: int) -> Corpus:
 
 @pytest.fixture
 def large(trained, tmp_path):
-    """`large(50_000, 10, 32)`: the page of so many samples in so many classes, with images of that size."""
+    """Return a function that reports on a made-up run with images of the given side."""
 
     def write(num_samples: int, num_classes: int, side: int) -> tuple[Path, Page]:
         run = made_run(tmp_path / "large", trained["images"], num_samples, num_classes)

@@ -1,4 +1,4 @@
-"""The report: whole in one file, harmless whatever the names are, readable without seeing, and small."""
+"""The report is a single file: safe against hostile names, accessible, and small."""
 
 import itertools
 import re
@@ -8,16 +8,11 @@ import pytest
 
 from surelabel.errors import RunError
 from surelabel.reporting import write_report
-from surelabel.reporting.chapter import Chapter
-from surelabel.reporting.gallery import gallery
+from surelabel.reporting.reported_run import ReportedRun
+from surelabel.reporting.samples import make_gallery
 from surelabel.verdicts import audit
 
 ADDRESSES = ("src", "srcset", "href", "action", "poster", "data", "background", "formaction")
-
-
-@pytest.fixture(scope="module")
-def images(report):
-    return report("images")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +40,7 @@ def test_a_policy_forbids_everything_else(images):
     policy = next(meta["content"] for meta in page_policies(images))
     assert policy.startswith("default-src 'none'; img-src data:;")
     assert "unsafe" not in policy
-    # What such a policy would block: styles and handlers inside of elements.
+    # The policy would block style attributes and event handlers.
     assert not [attributes for _, attributes in images.elements if "style" in attributes]
     assert not [name for _, attributes in images.elements for name in attributes if name.startswith("on")]
 
@@ -86,7 +81,7 @@ def test_links_inside_lead_somewhere(both):
     assert {link["href"] for link in page.all("a")} <= {f"#{place}" for place in places}
 
 
-def test_known_truth_is_shown_and_a_missing_test_set_is_said(images):
+def test_known_truth_is_shown_and_a_missing_test_set_is_mentioned(images):
     assert "Suggested label against true label" in images.text
     assert "Memorisation" in images.text
     assert "There is no test set" in images.text
@@ -125,9 +120,9 @@ def test_figures_are_files_too(both):
         assert texts, file.name
 
 
-def test_the_summary_says_what_the_audit_says(report):
+def test_the_summary_says_what_the_audit_says(report, images):
     table = report.audited("images")
-    page = report("images", audits=[table])
+    page = images
     assert f"{table.num_suspicious} of {len(table)} labels look wrong" in page.text
     for text in (*table.sentences(), *table.warnings):
         assert text in page.text
@@ -138,21 +133,24 @@ def test_the_summary_says_what_the_audit_says(report):
     assert re.search(rf"What a review would find.*\b{plan.budget} {plan.num_wrong:.0f} ", page.text)
 
 
+def gallery_text(run, most):
+    gallery = make_gallery(ReportedRun(run, None, audit(run), 1, "run"), most)
+    return " ".join([*gallery.notes, *(shown.note for shown in gallery.classes)])
+
+
 @pytest.mark.parametrize(
     ("most", "hidden"),
     [(3, None), (2, "1 class with fewer suspects is not shown."), (1, "2 classes with fewer suspects are not shown.")],
 )
 def test_what_does_not_fit_is_counted_in_words(trained, most, hidden):
-    run = trained["images"]
-    text = gallery(Chapter(run, None, audit(run), 1, "run"), most)
+    text = gallery_text(trained["images"], most)
     assert ("not shown" in text) == bool(hidden)
     assert (hidden or "") in text
     assert re.search(r"\d suspects, the first is shown", text)
 
 
 def test_several_of_more_suspects_are_shown(trained):
-    run = trained["images"]
-    assert re.search(r"\d suspects, the first 2 are shown", gallery(Chapter(run, None, audit(run), 1, "run"), 6))
+    assert re.search(r"\d suspects, the first 2 are shown", gallery_text(trained["images"], 6))
 
 
 def test_a_report_of_nothing_is_refused(tmp_path):

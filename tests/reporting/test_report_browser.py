@@ -1,15 +1,15 @@
-"""The report in a real browser: its own policy lets it work, nothing is asked for, and it fits a phone."""
+"""The report in a real browser: it works under its own policy, loads nothing, and fits a phone."""
 
 import pytest
 
-pytestmark = pytest.mark.training  # for its length: a browser takes seconds to start
+pytestmark = pytest.mark.training  # slow: a browser takes seconds to start
 
 BROKEN = "[...document.images].filter(image => image.complete && !image.naturalWidth).length"
 
 
 @pytest.fixture(scope="module")
-def file(report):
-    return report("images").file
+def file(images):
+    return images.file
 
 
 def ranks(page) -> list[int]:
@@ -17,19 +17,19 @@ def ranks(page) -> list[int]:
     return [int(text) for text in cells.all_text_contents()]
 
 
-def test_it_sorts_and_asks_for_nothing(browser, file):
-    page, said, asked = browser.new_page(), [], []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("request", lambda request: asked.append(request.url))
+def test_it_sorts_and_requests_nothing(browser, file):
+    page, messages, requests = browser.new_page(), [], []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("dialog", lambda dialog: messages.append(dialog.message))
+    page.on("request", lambda request: requests.append(request.url))
     page.goto(file.as_uri())
     heading = page.locator("table.sortable").last.locator("thead button").first
     assert ranks(page) == sorted(ranks(page))
     heading.click()
     heading.click()
     assert ranks(page) == sorted(ranks(page), reverse=True)
-    assert not said
-    assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
+    assert not messages
+    assert [url for url in requests if not url.startswith("data:")] == [file.as_uri()]
     assert page.evaluate(BROKEN) == 0
 
 

@@ -1,4 +1,4 @@
-"""Small runs to review: images and features, with class names and ids that would be HTML if anybody let them."""
+"""Small runs to review, whose class names and ids contain HTML."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ HOST = f"127.0.0.1:{PORT}"
 
 
 def write_images(path: Path, num_samples: int = 60) -> Path:
-    """8 x 8 grey images in three classes: a bright left half, a bright right half, bright all over."""
+    """Write 8 x 8 grey images: bright left half, bright right half, or bright all over."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, num_samples)
     x = rng.integers(0, 60, (num_samples, 8, 8, 1)).astype(np.uint8)
@@ -42,7 +42,7 @@ def settings(source: Path) -> dict:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, make_blobs) -> dict[str, RunDir]:
-    """A finished run on images and one on features, of which some are held out."""
+    """Train a run on images and one on features, of which some are held out."""
     folder = tmp_path_factory.mktemp("trained")
     sources = {"images": write_images(folder / "images.npz"), "features": make_blobs(folder / "features.npz")}
     changes = {"images": {}, "features": {"data.validation_fraction": 0.2}}
@@ -51,7 +51,7 @@ def trained(tmp_path_factory, make_blobs) -> dict[str, RunDir]:
 
 @pytest.fixture
 def copied(trained, tmp_path):
-    """`copied("images")`: a run of one's own, to decide on."""
+    """Return a function that copies a run for a test to decide on: `copied("images")`."""
 
     def copy(name: str) -> RunDir:
         shutil.copytree(trained[name].path, tmp_path / name)
@@ -67,18 +67,25 @@ def corpus_of(run: RunDir):
 
 @pytest.fixture(name="corpus_of")
 def corpus_of_fixture():
-    """The data of a run, opened again."""
+    """Return the function that opens the data of a run."""
     return corpus_of
 
 
-class Client:
-    """A test client that behaves like the page, unless told otherwise."""
+@pytest.fixture(scope="session")
+def open_review(trained):
+    """Return a function that opens a run, or a copy of one, for review."""
+    opened = {name: (corpus_of(run), audit(run)) for name, run in trained.items()}
+    return lambda run, key: make_review(run, *opened[run.path.name], key, by="tester")
 
-    def __init__(self, run: RunDir) -> None:
+
+class Client:
+    """A test client that sends what the page sends, unless told otherwise."""
+
+    def __init__(self, run: RunDir, open_review) -> None:
         from starlette.testclient import TestClient
 
         self.access = Access(PORT)
-        self.review = make_review(run, corpus_of(run), audit(run), self.access.key, by="tester")
+        self.review = open_review(run, self.access.key)
         self.http = TestClient(make_app(self.review, self.access), base_url=f"http://{HOST}")
 
     def open(self) -> "Client":
@@ -100,6 +107,6 @@ class Client:
 
 
 @pytest.fixture
-def client(copied):
-    """`client("images")`: a page that is open on a run."""
-    return lambda name="images": Client(copied(name)).open()
+def client(copied, open_review):
+    """Return a function that opens the page on a copy of a run: `client("images")`."""
+    return lambda name="images": Client(copied(name), open_review).open()

@@ -1,4 +1,4 @@
-"""Serves the review page of a run, as `surelabel review RUN` does: `python serve_run.py RUN PORT`, in a process that a test can kill."""
+"""Serve the review page of a run, in a process to kill: python serve_run.py RUN PORT."""
 
 import sys
 

@@ -1,32 +1,69 @@
-"""The review page in a real browser, with a server in a process of its own that can be killed."""
+"""The review page in a real browser.
+
+Most tests serve it from a thread; one that kills the server starts it as a process, as users do.
+"""
 
 import csv
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+import uvicorn
 from playwright.sync_api import expect
 
+from surelabel.reviewing.guard import HOST, Access
+from surelabel.reviewing.server import make_app
 from surelabel.runs.decisions import Journal
 
-pytestmark = pytest.mark.training  # for its length: a server and a browser take seconds to start
+pytestmark = pytest.mark.training  # slow: a browser takes seconds to start
 expect.set_options(timeout=20_000)  # CI machines are busy
 
 SERVE = Path(__file__).with_name("serve_run.py")
 NUM_REVIEWED = 20
 EXPECTED = re.compile("409|ERR_CONNECTION")
-"""What the browser says of a conflict, and of a server that was killed."""
+"""Console messages of a conflict and of a server that was killed."""
 
 
 class Server:
-    """`surelabel review` as a process."""
+    """A server on a run, and the journal that it writes."""
 
     def __init__(self, run) -> None:
         self.run, self.journal = run, run.path / "decisions.jsonl"
+
+    def lines(self) -> list[dict]:
+        return [json.loads(line) for line in self.journal.read_text().splitlines()] if self.journal.exists() else []
+
+
+class ThreadServer(Server):
+    """A server in a thread of the test process, which starts at once."""
+
+    def __init__(self, run, open_review) -> None:
+        super().__init__(run)
+        self.listener = socket.create_server((HOST, 0))
+        access = Access(self.listener.getsockname()[1])
+        app = make_app(open_review(run, access.key), access)
+        self.server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", lifespan="off"))
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
+        self.thread.start()
+        self.address = access.address
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(20)
+        self.listener.close()
+
+
+class ProcessServer(Server):
+    """`surelabel review` as a process."""
+
+    def __init__(self, run) -> None:
+        super().__init__(run)
         self.start()
 
     def start(self) -> None:
@@ -36,41 +73,46 @@ class Server:
         assert self.address.startswith("http://127.0.0.1:")
 
     def kill(self) -> None:
-        """As a power cut would: no time to tidy up."""
+        """End the process as a power cut would, without any cleaning up."""
         self.process.kill()
         self.process.wait()
         self.process.stdout.close()
 
-    def lines(self) -> list[dict]:
-        return [json.loads(line) for line in self.journal.read_text().splitlines()] if self.journal.exists() else []
-
 
 @pytest.fixture
-def server(copied):
-    """`server("images")`: a server on a run of one's own."""
+def server(copied, open_review):
+    """Return a function that serves a copy of a run: `server("images")`."""
     started = []
 
-    def start(name: str = "images") -> Server:
-        started.append(Server(copied(name)))
+    def start(name: str = "images") -> ThreadServer:
+        started.append(ThreadServer(copied(name), open_review))
         return started[-1]
 
     yield start
     for one in started:
-        if one.process.poll() is None:
-            one.kill()
+        one.stop()
+
+
+@pytest.fixture
+def process_server(copied):
+    """Serve a copy of the images from a process."""
+    service = ProcessServer(copied("images"))
+    yield service
+    if service.process.poll() is None:
+        service.kill()
 
 
 @pytest.fixture(scope="module")
-def to_look_at(trained):
-    """A server for tests that decide nothing."""
-    service = Server(trained["images"])
+def read_only_server(trained, open_review):
+    """Serve a run to tests that decide nothing."""
+    service = ThreadServer(trained["images"], open_review)
     yield service
-    service.kill()
+    service.stop()
 
 
 @pytest.fixture
 def opened(browser):
-    """`opened(address)`: a page in a browser of its own, that must not stumble over anything."""
+    """Return a function that opens a page in a new browser context; any trouble fails the test."""
     contexts, troubles = [], []
 
     def open_page(address: str, low: float | None = 0, **device):
@@ -93,7 +135,7 @@ def opened(browser):
 
 
 def widen(page, low: float) -> None:
-    """Show suspects from this probability on, by keyboard."""
+    """Set the lowest probability of the filter, by keyboard."""
     page.keyboard.press("f")
     page.fill("#filter-low", str(low))
     page.keyboard.press("Enter")
@@ -103,7 +145,7 @@ def widen(page, low: float) -> None:
 
 
 def press(page, key: str) -> str:
-    """A decision on the row that is shown; gives its id when the page has moved on."""
+    """Decide on the row that is shown; return its id once the page shows the next row."""
     shown = page.locator("#id").text_content()
     page.keyboard.press(key)
     expect(page.locator("#id")).not_to_have_text(shown)
@@ -115,10 +157,10 @@ def expect_counts(page, *wanted: int) -> None:
         expect(page.locator(f"#count-{name}")).to_have_text(str(value))
 
 
-def test_a_review_by_keyboard_with_a_reload_a_crash_and_an_export(server, opened):
-    service = server()
+def test_a_review_by_keyboard_with_a_reload_a_crash_and_an_export(process_server, opened):
+    service = process_server
     page = opened(service.address)
-    expect(page).to_have_url(re.compile(r"/$"))  # the token does not stay in the address
+    expect(page).to_have_url(re.compile(r"/$"))  # the token is removed from the address
     left = page.locator("#count-left").text_content()
     reviewed = [(press(page, key), key) for key in ("kaas12akas" * 2)]
     assert len({id for id, _ in reviewed}) == NUM_REVIEWED
@@ -141,13 +183,13 @@ def test_a_review_by_keyboard_with_a_reload_a_crash_and_an_export(server, opened
 
     page.reload()
     expect_counts(page, before[0], before[1], before[2] - 1)
-    expect(page.locator("#id")).to_have_text(reviewed[-1][0])  # the first that is open, with the filter kept
-    page.keyboard.press("u")  # what was decided before the reload
+    expect(page.locator("#id")).to_have_text(reviewed[-1][0])  # the first undecided row, with the same filter
+    page.keyboard.press("u")  # a decision from before the reload
     expect(page.locator("#id")).to_have_text(reviewed[-2][0])
     press(page, "k")
 
     written = service.journal.read_bytes()
-    page.wait_for_load_state("networkidle")  # a picture that is cut short would be another trouble
+    page.wait_for_load_state("networkidle")  # an image cut short would be reported as trouble
     page.wait_for_timeout(500)
     service.kill()
     page.keyboard.press("k")
@@ -168,7 +210,7 @@ def test_a_review_by_keyboard_with_a_reload_a_crash_and_an_export(server, opened
     (service.run.path / "decisions.csv").unlink()
     service.process.send_signal(signal.SIGINT)
     assert service.process.wait(20) == 0
-    assert (service.run.path / "decisions.csv").is_file()  # written when the server is stopped, too
+    assert (service.run.path / "decisions.csv").is_file()  # also written when the server stops
 
 
 def test_two_tabs_do_not_overwrite_each_other(server, opened):
@@ -181,7 +223,7 @@ def test_two_tabs_do_not_overwrite_each_other(server, opened):
     expect(other.locator("#id")).to_have_text(shown)
     expect(other.locator("#state")).to_contain_text("by tester")
     assert [line["action"] for line in service.lines()] == ["relabel"]
-    press(other, "k")  # now on purpose
+    press(other, "k")  # this time on purpose
     assert [line["action"] for line in service.lines()] == ["relabel", "keep"]
     one.keyboard.press("u")
     expect(one.locator(".toast.conflict")).to_be_visible()
@@ -201,11 +243,11 @@ def test_the_grid_decides_on_many_at_once(server, opened):
     page.keyboard.press("a")
     expect(page.locator(".card.decided")).to_have_count(3)
     assert len(service.lines()) == 3
-    page.keyboard.press("s")  # without a selection: the marked one
+    page.keyboard.press("s")  # without a selection, this decides on the current card
     expect(page.locator(".card.decided")).to_have_count(4)
     page.keyboard.press("u")
     expect(page.locator(".card.decided")).to_have_count(3)
-    page.keyboard.press("u")  # the three of one decision
+    page.keyboard.press("u")  # all three rows of one decision
     expect(page.locator(".card.decided")).to_have_count(0)
     page.reload()
     expect(cards).to_have_count(60)  # still the grid
@@ -233,7 +275,7 @@ def test_names_are_shown_as_they_are_and_classes_are_found_by_typing(server, ope
     expect(page.locator("#id")).not_to_have_text(shown)
     assert Journal(service.journal).decisions()[shown].label == "zebra"
     page.keyboard.press("c")
-    page.keyboard.type("k")  # a letter in the dialog is no decision
+    page.keyboard.type("k")  # a letter typed in the dialog is not a decision
     page.keyboard.press("Escape")
     expect(page.locator("#chooser")).to_be_hidden()
     assert len(service.lines()) == 1
@@ -244,7 +286,7 @@ def test_a_key_right_after_a_dialog_has_closed_is_not_lost(server, opened):
     page.keyboard.press("?")
     page.keyboard.press("Escape")
     expect(page.locator("#help")).to_be_hidden()
-    # The focus may still be on the dialog's button, as it is on a busy machine.
+    # On a busy machine the focus may still be on the button of the dialog.
     press = (
         "(name) => document.querySelector(name).dispatchEvent(new KeyboardEvent('keydown', {key: 'c', bubbles: true}))"
     )
@@ -256,8 +298,8 @@ def test_a_key_right_after_a_dialog_has_closed_is_not_lost(server, opened):
     expect(page.locator("#chooser")).to_be_visible()
 
 
-def test_filters_by_pair(to_look_at, opened):
-    page = opened(to_look_at.address)
+def test_filters_by_pair(read_only_server, opened):
+    page = opened(read_only_server.address)
     pair = page.locator("#pairs button").first
     given, suggested = (pair.locator(f".{name}").text_content() for name in ("given", "suggested"))
     pair.click()
@@ -280,7 +322,7 @@ def test_features_on_a_phone(server, opened):
     assert [line["id"] for line in service.lines()] == [shown]
 
 
-def test_a_page_without_its_token_says_what_to_do(to_look_at, browser):
+def test_a_page_without_its_token_says_what_to_do(read_only_server, browser):
     page = browser.new_context().new_page()
-    page.goto(to_look_at.address.partition("?")[0])
+    page.goto(read_only_server.address.partition("?")[0])
     expect(page.locator("body")).to_contain_text("open the address that `surelabel review` printed")

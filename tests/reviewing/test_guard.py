@@ -1,4 +1,4 @@
-"""Who may talk to the review page."""
+"""Access to the review page."""
 
 import pytest
 

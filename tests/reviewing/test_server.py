@@ -1,4 +1,4 @@
-"""What the review page can ask of the server."""
+"""The requests that the review page sends to the server."""
 
 import io
 import re
@@ -74,7 +74,7 @@ def test_images_are_those_of_the_rows(client):
     for row in page.rows()[:5]:
         answer = page.http.get(f"/image/{row['split']}/{row['position']}")
         assert answer.headers["content-type"] == "image/png"
-        rows = page.review.suspects.parts[row["split"]]
+        rows = page.review.suspects.splits[row["split"]]
         assert str(rows.ids[row["position"]]) == row["id"]
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(answer.content))), rows.x[row["position"]][0].numpy())
 
@@ -83,7 +83,7 @@ def test_features_come_as_values_beside_their_classes(client):
     page = client("features")
     row = next(row for row in page.rows() if row["given"] != row["suggested"] and row["split"] == "train")
     values = page.http.get(f"/api/values/{row['split']}/{row['position']}").json()
-    rows = page.review.suspects.parts["train"]
+    rows = page.review.suspects.splits["train"]
     assert {one["name"]: one["value"] for one in values} == pytest.approx(
         {f"x{n}": float(rows.x[row["position"], n]) for n in range(6)}
     )
@@ -102,7 +102,7 @@ def test_held_out_rows_are_found_by_their_own_position(client):
     rows = [row for row in page.rows(state="all") if row["split"] == "validation"]
     assert rows
     for row in rows:
-        held_out = page.review.suspects.parts["validation"]
+        held_out = page.review.suspects.splits["validation"]
         assert str(held_out.ids[row["position"]]) == row["id"]
         values = page.http.get(f"/api/values/validation/{row['position']}").json()
         assert {one["value"] for one in values} == {float(value) for value in held_out.x[row["position"]]}
@@ -173,7 +173,7 @@ def test_export(client):
 
 
 def test_names_reach_the_page_as_data_only(client):
-    """Class names and ids hold HTML: they are in JSON answers, never in the page, which never makes HTML of text."""
+    """Names that contain HTML are sent as JSON, and the page never parses text as HTML."""
     page = client()
     assert page.http.get("/api/rows").headers["content-type"] == "application/json"
     assert any("<img" in name for name in page.http.get("/api/run").json()["classes"])
@@ -182,7 +182,7 @@ def test_names_reach_the_page_as_data_only(client):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b", file.read_text()), file
 
 
-def test_the_page_asks_nobody_else():
+def test_the_page_names_no_other_site():
     for file in PAGE.iterdir():
         links = re.findall(r"(?:https?:)?//[\w.-]+\.\w+", file.read_text(encoding="utf-8"))
         assert [link for link in links if "w3.org" not in link] == [], file
@@ -196,16 +196,16 @@ def test_other_data_are_refused(copied, corpus_of):
 
 
 def test_what_is_taken_back_leaves_the_csv(copied, corpus_of, monkeypatch):
-    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: None)
     run = copied("images")
     journal = Journal(run.path / FILE_NAME)
     id, given = str(corpus_of(run).train.ids[0]), "0"
     journal.append([Wish(id, given, "keep")])
     file = run.path / "decisions.csv"
-    serve(run, corpus_of(run), audit(run), ready=lambda address: None)
+    serve(run, corpus_of(run), audit(run), ready=lambda _: None)
     assert len(file.read_text().splitlines()) == 2
     journal.append([Wish(id, given, "undo", seen=1)])
-    serve(run, corpus_of(run), audit(run), ready=lambda address: None)
+    serve(run, corpus_of(run), audit(run), ready=lambda _: None)
     assert len(file.read_text().splitlines()) == 1, "the header"
 
 
@@ -216,4 +216,4 @@ def test_a_port_that_is_taken(copied, corpus_of):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 takes a free one"):
-            serve(run, corpus_of(run), audit(run), port, ready=lambda address: None)
+            serve(run, corpus_of(run), audit(run), port, ready=lambda _: None)

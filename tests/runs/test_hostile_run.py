@@ -144,7 +144,7 @@ def test_a_shared_cache_is_not_written_through_links(scene, victim, tmp_path, mo
     monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / name.format(key="k", pid=os.getpid())).symlink_to(victim)
-    found = cache.array("k", (3,), np.float32, lambda out: out.fill(2))
+    found = cache.load_or_fill("k", (3,), np.float32, lambda out: out.fill(2))
     assert found.tolist() == [2, 2, 2]
 
 

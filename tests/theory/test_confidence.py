@@ -3,9 +3,11 @@
 Not in the paper; derived in docs/theory.md. One-hot target, beta = 0, lambda the penalty weight:
 
     tau* = min(1, lambda / ((1 + lambda) (1 - p_y)))
-    below p_y = 1 / (1 + lambda):   loss = (1 + lambda) log(1 + lambda) - lambda log lambda + lambda log(1 - p_y)
+    below p_y = 1 / (1 + lambda):   loss = (1 + lambda) log(1 + lambda) - lambda log lambda
+                                           + lambda log(1 - p_y)
     from there on:                  loss = -log p_y
-    gradient multiplier at tau*:    Q* = min(1, lambda p_y / (1 - p_y)), at p_y = 1/K: Q0 = min(1, lambda / (K - 1))
+    gradient multiplier at tau*:    Q* = min(1, lambda p_y / (1 - p_y)),
+                                    at p_y = 1/K: Q0 = min(1, lambda / (K - 1))
 """
 
 import pytest
@@ -72,7 +74,7 @@ def test_loss_profile(p, penalty_weight):
 
 @pytest.mark.parametrize("penalty_weight", [0.1, 0.5, 2.0, 10.0])
 def test_profile_is_bounded_and_smooth(penalty_weight):
-    """Labels with p_y near 0 cost a bounded loss and have a bounded slope; both parts meet at 1 / (1 + lambda)."""
+    """Labels with p_y near 0 have a bounded loss and slope; both parts meet at 1 / (1 + lambda)."""
     (weight,) = scalars(penalty_weight)
     p_y = torch.linspace(1e-6, 1 - 1e-6, 2001, dtype=torch.float64, requires_grad=True)
     values = profile(p_y, weight)
@@ -103,7 +105,7 @@ def gradient_at_best(logits, penalty_weight):
 @settings(deadline=None, max_examples=60)
 @given(P, WEIGHT)
 def test_gradient_at_the_best_tau(p, penalty_weight):
-    """The multiplier is min(1, lambda p / (1 - p)), so the gradient at the class is -min(1 - p, lambda p)."""
+    """The multiplier is min(1, lambda p / (1 - p)), so the gradient is -min(1 - p, lambda p)."""
     (p_y,) = scalars(p)
     found, p = gradient_at_best(torch.stack([p_y.logit(), torch.zeros_like(p_y)], 1), penalty_weight)
     assert found / (p - 1) == pytest.approx(min(1, penalty_weight * p / (1 - p)), rel=1e-7)

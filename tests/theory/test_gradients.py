@@ -1,7 +1,8 @@
 """Lemma 1 and the multiplier Q, against autograd in float64.
 
-The lemma is about a one-hot target and takes tau as a variable of its own, not a function of the logits: it is about
-the indicator branch, not about tau = max p. What the paper calls the true class is the class that the target names.
+The lemma is about a one-hot target and treats tau as a separate variable, not as a function of the
+logits: it covers the indicator branch, not tau = max p. What the paper calls the true class is the
+class of the target.
 """
 
 import torch
@@ -84,7 +85,7 @@ def test_tau_one_is_the_gradient_of_cross_entropy(problem):
 
 
 def gradient_multiplier(p_y, tau):
-    """Q as the gradient shows it: that of cace at the class over that of cross entropy; (n,) p_y and tau."""
+    """Q from gradients at the class: cace over cross entropy, for (n,) p_y and tau."""
     logits = torch.stack([p_y.logit(), torch.zeros_like(p_y)], 1).requires_grad_()
     target = one_hot(0, 2).expand(len(p_y), 2)
     (found,) = torch.autograd.grad(car_terms(logits, tau.logit(), target).cace.sum(), logits)

@@ -1,16 +1,20 @@
 """Lemma 2 and Theorems 1 and 2 of reverse cace, evaluated on small finite problems.
 
-A problem has N points with weights, true labels, a transition matrix and a finite class F of predictors; each predictor
-gives every point its own p and its own tau in the open interval. All risks are finite sums; the minimisers are found by
-trying all of F. What the paper's text leaves unsaid:
+A problem has N points with weights, true labels, a transition matrix and a finite class F of
+predictors; each predictor has its own p and its own tau in the open interval for every point. All
+risks are finite sums; the minimisers are found by trying all of F. What the paper's text does not
+say:
 
-- Minimisers must exist. Over ALL predictors there is none: -A tau (1 - p_y) falls to 0 with tau, whatever p is.
+- Minimisers must exist. Over ALL predictors none does: -A tau (1 - p_y) falls to 0 with tau,
+  whatever p is.
 - Theorem 1 needs a noise rate above 0: without noise its strict bounds read 0 < 0.
-- The proof of Theorem 2 writes one tau for f* and for f_eta. With a tau each, a step of it fails (see
-  `test_theorem2_step_needs_a_shared_tau`). The theorem holds all the same, by a shorter way: R_eta(f_eta) >= 0, and
-  R_eta(f*) = -A E[eta_y tau*(x)] <= -A E[eta_y] < -A (K - 1) E[1 - eta_y] = G, the last because eta_y is the sum of
-  K - 1 rates that are each below 1 - eta_y. `test_theorem2` checks this tighter bound as well.
-- With a shared tau more is true: f* itself minimises the noisy risk, so both differences are exactly 0.
+- The proof of Theorem 2 writes one tau for f* and for f_eta. If they differ, a step of it fails
+  (see `test_theorem2_step_needs_a_shared_tau`). The theorem still holds, by a shorter proof:
+  R_eta(f_eta) >= 0, and R_eta(f*) = -A E[eta_y tau*(x)] <= -A E[eta_y] < -A (K - 1) E[1 - eta_y]
+  = G, the last because eta_y is the sum of K - 1 rates that are each below 1 - eta_y.
+  `test_theorem2` checks this tighter bound as well.
+- With a shared tau more is true: f* itself minimises the noisy risk, so both differences are
+  exactly 0.
 """
 
 from dataclasses import dataclass
@@ -81,7 +85,7 @@ def random_joint(rng, num_points, num_classes, sharp):
 
 
 def dominant_transition(rng, num_classes):
-    """Rows whose diagonal is the largest entry by itself: eta_ij < 1 - eta_i, as Theorem 2 asks."""
+    """Rows with the largest entry on the diagonal: eta_ij < 1 - eta_i, as Theorem 2 requires."""
     rows = torch.from_numpy(rng.dirichlet(np.full(num_classes, 0.7), num_classes))
     top = rows.argmax(1)
     index = torch.arange(num_classes)
@@ -139,7 +143,7 @@ def test_theorem1_rests_on_an_identity(seed, num_points, num_classes, share):
 @settings(deadline=None, max_examples=30)
 @given(seed=SEEDS, **SIZES, share=st.floats(0.01, 0.99))
 def test_symmetric_noise_is_tolerated_when_tau_is_shared(seed, num_points, num_classes, share):
-    """With the same tau(x) in all of F the identity has a constant last term: one predictor minimises both risks."""
+    """With the same tau(x) in all of F the last term is constant: one f minimises both risks."""
     rng = np.random.default_rng(seed)
     logits, tau = random_predictors(rng, 30, num_points, num_classes)
     joint = random_joint(rng, num_points, num_classes, sharp=False)
@@ -157,7 +161,7 @@ def test_theorem1_needs_noise():
 
 
 def test_no_minimiser_without_a_restricted_class():
-    """For any p the clean risk falls to 0 with tau: reverse cace alone does not ask for a right prediction."""
+    """For any p the clean risk falls to 0 with tau: reverse cace alone teaches nothing."""
     tau = torch.tensor([1e-1, 1e-4, 1e-8], dtype=torch.float64)
     wrong = torch.tensor([0.0, 10.0], dtype=torch.float64).expand(3, 2)
     losses = reverse_losses(wrong, tau.logit())[:, 0]
@@ -166,7 +170,7 @@ def test_no_minimiser_without_a_restricted_class():
 
 
 def sure_logits(joint):
-    """Predictors that give every point its true label with p = 1."""
+    """Predictors with p = 1 at the true label of every point."""
     return SURE * (joint > 0).to(torch.float64)
 
 
@@ -180,7 +184,7 @@ def with_sure(joint, logits, tau, num_sure):
 @settings(deadline=None, max_examples=80)
 @given(seed=SEEDS, **SIZES)
 def test_theorem2(seed, num_points, num_classes):
-    """The inequalities for every f* with R(f*) = 0, each with a tau of its own, and the tighter bound."""
+    """The inequalities for every f* with R(f*) = 0 and its own tau, and the tighter bound."""
     rng = np.random.default_rng(seed)
     joint, transition = random_joint(rng, num_points, num_classes, True), dominant_transition(rng, num_classes)
     logits, tau = with_sure(joint, *random_predictors(rng, 40, num_points, num_classes), num_sure=4)
@@ -211,10 +215,10 @@ def test_class_noise_is_tolerated_when_tau_is_shared(seed, num_points, num_class
 
 
 def test_theorem2_step_needs_a_shared_tau():
-    """Two points, two classes with noise rates 0.01 and 0.4; both predictors are right, and differ in tau only.
+    """Two points, two classes with noise rates 0.01 and 0.4, and two right predictors of other tau.
 
-    The proof's last bracket, E sum_(j != y) (1 - eta_y - eta_yj) (L(f_eta, j) - L(f*, j)) <= 0, is positive here; the
-    theorem's inequality holds.
+    The proof's last bracket, E sum_(j != y) (1 - eta_y - eta_yj) (L(f_eta, j) - L(f*, j)) <= 0, is
+    positive here; the theorem's inequality holds.
     """
     joint = torch.eye(2, dtype=torch.float64) / 2
     transition = torch.tensor([[0.99, 0.01], [0.4, 0.6]], dtype=torch.float64)

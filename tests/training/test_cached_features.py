@@ -15,7 +15,7 @@ from surelabel import cli
 from surelabel.api import Interrupted, make_config
 from surelabel.console import Silent
 from surelabel.errors import ConfigError, RunError
-from surelabel.models import backbone
+from surelabel.models import make_backbone
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build, cached_features
 
@@ -68,7 +68,7 @@ def images(tmp_path):
 def weights(tmp_path):
     """Write a file of weights with a foreign classifier."""
     torch.manual_seed(5)
-    state = backbone("wide_resnet", SHAPE, SMALL).state_dict()
+    state = make_backbone("wide_resnet", SHAPE, SMALL).state_dict()
     state["stages.1.norm1.running_mean"] += 0.1
     save_file(state, tmp_path / "weights.safetensors")
     return tmp_path / "weights.safetensors"
@@ -112,7 +112,7 @@ class TestCachedFeatures:
         raw, _ = build.corpus(settings.data, settings.noise, 0)
         extractor = cached_features.extractor(settings, raw, RunDir(tmp_path / "run"), lambda _: None)
         corpus = cached_features.extract(raw, extractor, settings, lambda _: None)
-        network = backbone("wide_resnet", SHAPE, SMALL).eval()
+        network = make_backbone("wide_resnet", SHAPE, SMALL).eval()
         network.load_state_dict(load_file(weights))
         mean, std = build.normalisation(raw)
         with torch.no_grad():
@@ -314,7 +314,7 @@ class TestWeights:
         ]
 
     def test_what_was_not_used_is_said_once(self, images, tmp_path):
-        state = backbone("resnet18", SHAPE, {"stem": "large"}).state_dict()
+        state = make_backbone("resnet18", SHAPE, {"stem": "large"}).state_dict()
         torch.save(state | {"fc.weight": torch.zeros(2, 512)}, tmp_path / "a.pth")
         listener = Listener()
         surelabel.fit(
@@ -328,7 +328,7 @@ class TestWeights:
         ]
 
     def test_inputs_are_normalised_as_the_weights_expect(self, images, tmp_path):
-        torch.save(backbone("resnet18", SHAPE, {"stem": "large"}).state_dict(), tmp_path / "a.pth")
+        torch.save(make_backbone("resnet18", SHAPE, {"stem": "large"}).state_dict(), tmp_path / "a.pth")
         settings = config(images, tmp_path / "a.pth", name="resnet18", options={"stem": "large"})
         network = build.NetworkFactory(settings.model, SHAPE, 3, 0, torch.zeros(3, 1, 1), torch.ones(3, 1, 1))()
         torch.testing.assert_close(network.mean.flatten(), 255 * torch.tensor([0.485, 0.456, 0.406]))

@@ -1,20 +1,22 @@
-"""The command `surelabel`. PyTorch and other heavy packages are imported inside the commands: --help is quick."""
-# ruff: noqa: I001  (the order of imports is the order in which --help lists the commands)
+"""The command `surelabel`: one module per command, and options.py for what they share.
 
-from surelabel.cli.options import app
-from surelabel.cli.demo import demo
-from surelabel.cli.fit import fit
-from surelabel.cli.plan import plan
-from surelabel.cli.resume import resume
+PyTorch and other heavy packages are imported inside the commands, so that --help is fast.
+"""
+
 from surelabel.cli.audit import audit
-from surelabel.cli.predict import predict
-from surelabel.cli.report import report
-from surelabel.cli.figures import figures
-from surelabel.cli.review import review
+from surelabel.cli.demo import demo
 from surelabel.cli.export import export
-from surelabel.cli.reproduce import reproduce
+from surelabel.cli.figures import figures
+from surelabel.cli.fit import fit
 from surelabel.cli.methods import methods
 from surelabel.cli.noise import noise
+from surelabel.cli.options import app
+from surelabel.cli.plan import plan
+from surelabel.cli.predict import predict
+from surelabel.cli.report import report
+from surelabel.cli.reproduce import reproduce
+from surelabel.cli.resume import resume
+from surelabel.cli.review import review
 
 __all__ = [
     "app",
@@ -36,5 +38,5 @@ __all__ = [
 
 
 def main() -> None:
-    """The console entry point."""
+    """Run the command line."""
     app(prog_name="surelabel")

@@ -1,4 +1,4 @@
-"""`surelabel audit`, and how it shows what a finished run says; `fit` and `resume` end with the same."""
+"""`surelabel audit`; `fit` and `resume` print the same findings when they end."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,15 +10,16 @@ from surelabel import console
 from surelabel.cli.options import Json, Run, app, output_file
 
 if TYPE_CHECKING:
-    from surelabel.verdicts import Audit, Expected
+    from surelabel.verdicts import Audit
+    from surelabel.verdicts.budget import Expected
 
 NUM_SHOWN = 5
 """Rows that `fit` and `predict` show."""
 NUM_CLASSES = 10
-"""Classes that `audit` shows."""
+"""Classes with the most wrong labels that `audit` shows."""
 AUDIT_COLUMNS = ("rank", "id", "given", "suggested", "p_wrong", "quality", "suggested_probability", "tau")
-"""What of the ranked table fits on a screen."""
-SHORT = {"suggested_probability": "p(suggested)", "p_wrong": "p(wrong)"}
+"""Columns of the ranked table that fit on a screen."""
+SHORT_NAMES = {"suggested_probability": "p(suggested)", "p_wrong": "p(wrong)"}
 
 
 @app.command()
@@ -34,15 +35,15 @@ def audit(
     ] = 0.5,
     json: Json = False,
 ) -> None:
-    """All labels of a finished run, the most suspicious first, and how many of them are wrong. Nothing is trained."""
+    """Rank the labels of a finished run by suspicion and estimate how many are wrong."""
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
     opened = RunDir.open(run)
     if out is not None:  # only then: the readers of data load PyTorch
-        from surelabel.data.input_files import refuse_losing
+        from surelabel.data.input_files import refuse_overwriting_inputs
 
-        refuse_losing(out, [opened])
+        refuse_overwriting_inputs(out, [opened])
     table, file = audit(opened, min_probability=min_probability), output_file(out, run / "audit.csv")
     table.to_csv(file)
     plans = table.budgets() if budget is None else [table.expected(budget)]
@@ -59,7 +60,7 @@ def audit(
 
 
 def say_findings(table: "Audit") -> None:
-    """How many labels are wrong and what looking at some would bring, with what to doubt about it."""
+    """Print how many labels are wrong, what a review would find, and warnings."""
     limit = f"P(wrong) is {table.min_probability:g} or more"
     console.say(f"Labels that look wrong: {table.num_suspicious:,} of {len(table):,} ({limit})")
     for text in table.sentences():
@@ -69,14 +70,15 @@ def say_findings(table: "Audit") -> None:
 
 
 def say_ranked(table: "Audit", count: int) -> None:
-    has_tau = any(row["tau"] == row["tau"] for row in table.head(1))
+    """Print the first rows of the ranked table."""
+    has_tau = any(row["tau"] == row["tau"] for row in table.head(1))  # it is NaN without one
     columns = [name for name in AUDIT_COLUMNS if name != "tau" or has_tau] + ["clean"] * ("clean" in table.columns)
-    shown = [SHORT.get(name, name) for name in columns]
+    shown = [SHORT_NAMES.get(name, name) for name in columns]
     console.say_table(shown, [[row[name] for name in columns] for row in table.head(count)])
 
 
 def say_classes(table: "Audit") -> None:
-    """The classes with the largest shares of wrong labels, and what these labels probably are."""
+    """Print the classes with the largest fractions of wrong labels, and the most confused pairs."""
     rates = sorted(table.class_rates.items(), key=lambda item: -(item[1].rate or 0))[:NUM_CLASSES]
     shown = [[name, rate.num_labels, rate.rate, *(rate.interval or (None, None))] for name, rate in rates]
     left = len(table.class_names) - len(shown)
@@ -91,7 +93,7 @@ def say_classes(table: "Audit") -> None:
 
 
 def say_plans(plans: "Sequence[Expected]") -> None:
-    """What a review of some length would find."""
+    """Print what reviews of several lengths would find."""
     rows = [[plan.budget, round(plan.num_wrong), plan.precision, plan.recall] for plan in plans]
     if rows:
         console.say("\nA review of the first suspects:")

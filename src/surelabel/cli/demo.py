@@ -1,4 +1,4 @@
-"""`surelabel demo`: cross entropy and CAR on the same digits with the same wrong labels and the same network."""
+"""`surelabel demo`: cross entropy and CAR on the same digits, wrong labels and network."""
 
 import contextlib
 import tempfile
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 EPOCHS = 200
 SETTINGS: Mapping[str, Any] = {
-    # Four of ten labels are wrong, and none of those is right by accident: `include_true_class` would leave some right.
+    # Exactly four of ten labels are wrong: with `include_true_class` some would stay right.
     "noise": {"kind": "symmetric", "rate": 0.4, "include_true_class": False},
-    # Large enough to memorise every wrong label, small enough for two trainings within a minute on two cores.
+    # Large enough to memorise every wrong label, small enough to train twice within a minute.
     "model": {"name": "mlp", "options": {"widths": [256, 256], "norm": "batch"}},
     "optimiser": {"name": "sgd", "rate": 0.05, "weight_decay": 5e-4, "schedule": {"kind": "cosine"}},
     "train.batch_size": 64,
-    # With layers this small a second thread costs more than it brings.
+    # With layers this small a second thread costs more time than it saves.
     "train.threads": 1,
     "train.device": "cpu",
 }
 METHODS: Mapping[str, Mapping[str, Any]] = {
     "cross_entropy": {},
-    # Below the default of 0.9: doubt is cheap, so wrong labels are damped more, and 200 epochs on an easy set forgive
-    # the slow beginning that comes with it.
+    # Below the default of 0.9, low confidence is cheap, so wrong labels are damped more. Training
+    # starts more slowly, which does not matter in 200 epochs on easy data.
     "car": {"method.penalty_weight": 0.2},
 }
-SHOWN_NAMES = {"cross_entropy": "Cross entropy", "car": "CAR"}
-SHOWN_FIGURES = {
+METHOD_NAMES = {"cross_entropy": "Cross entropy", "car": "CAR"}
+FIGURE_NAMES = {
     "test_accuracy": "test accuracy, last epoch",
     "best_test_accuracy": "test accuracy, best epoch (an oracle's choice)",
     "memorised": "wrong labels memorised",
@@ -58,7 +58,7 @@ def demo(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show the effect: cross entropy and CAR on digits with 40 % wrong labels, in less than a minute."""
+    """Compare cross entropy and CAR on digits with 40 % wrong labels, in less than a minute."""
     figure = figure or (out or Path("surelabel-demo")) / "memorisation.png"
     check_places(out, figure)
     epochs = epochs or EPOCHS
@@ -68,7 +68,7 @@ def demo(
         stack.enter_context(saying_how_to_resume(None))
         with console.progress() as progress:
             for method in METHODS:
-                progress.title = SHOWN_NAMES[method]
+                progress.title = METHOD_NAMES[method]
                 runs[method] = train(method, folder / method, seed, epochs, progress)
                 results[method] = figures(runs[method])
         noise = noise_rate(runs["car"])
@@ -83,13 +83,13 @@ def demo(
 
 def _show_demo(results: dict[str, dict[str, float]], memorised: dict[str, Any], noise: float) -> None:
     console.say()
-    names = [SHOWN_NAMES[method] for method in results]
-    rows = [(text, *(figures[key] for figures in results.values())) for key, text in SHOWN_FIGURES.items()]
+    names = [METHOD_NAMES[method] for method in results]
+    rows = [(text, *(figures[key] for figures in results.values())) for key, text in FIGURE_NAMES.items()]
     console.say_table(("", *names), rows)
     if console.is_terminal():
         console.say("\nWrong labels that the network repeats, from the first epoch to the last:")
-        for method, shares in memorised.items():
-            console.say(f"  {SHOWN_NAMES[method]:14s} {console.sparkline(shares)}  {100 * shares[-1]:.0f} %")
+        for method, fractions in memorised.items():
+            console.say(f"  {METHOD_NAMES[method]:14s} {console.sparkline(fractions)}  {100 * fractions[-1]:.0f} %")
     console.say()
     for sentence in story(results, noise):
         console.say_prose(sentence)
@@ -97,7 +97,7 @@ def _show_demo(results: dict[str, dict[str, float]], memorised: dict[str, Any], 
 
 
 def check_places(out: Path | None, figure: Path) -> None:
-    """An error before training where the results could not be written after it."""
+    """Raise before training if the results could not be written after it."""
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunError(f"{out}: this folder is not empty; choose another folder")
     if figure.suffix.lower() not in FIGURE_KINDS:
@@ -105,7 +105,7 @@ def check_places(out: Path | None, figure: Path) -> None:
 
 
 def train(method: str, out: Path, seed: int, epochs: int, progress: "Progress") -> "RunDir":
-    """The finished run."""
+    """Train one of the two methods and return its run."""
     settings = {**SETTINGS, "method": method, **METHODS[method], "train.seed": seed, "train.epochs": epochs}
     from surelabel import api
 
@@ -113,7 +113,7 @@ def train(method: str, out: Path, seed: int, epochs: int, progress: "Progress") 
 
 
 def figures(run: "RunDir") -> dict[str, float]:
-    """What the table shows of a run; all but the best accuracy are the last epoch's."""
+    """Return the figures of the table; all but the best accuracy are the last epoch's."""
     from surelabel import api
 
     rows, measured = run.metrics(), api.audit(run).measures()
@@ -124,20 +124,20 @@ def figures(run: "RunDir") -> dict[str, float]:
         "memorised": last["false_labels"]["memorised"],
         "quality_auroc": measured["quality_auroc"],
         "correction_accuracy": measured["correction_accuracy"],
-        # Of training alone: the first of two runs also pays for loading PyTorch.
+        # Training only: the first run also loads PyTorch.
         "seconds": sum(row["seconds"] for row in rows),
     }
 
 
 def noise_rate(run: "RunDir") -> float:
-    """The realised share of wrong labels."""
+    """Return the realised fraction of wrong labels."""
     from surelabel import api
 
     return api.audit(run).measures()["wrong_labels"]
 
 
 def story(results: Mapping[str, Mapping[str, float]], noise: float) -> list[str]:
-    """What happened, in plain sentences that hold whatever the numbers are."""
+    """Describe the result in sentences that hold for any numbers."""
     plain, car = results["cross_entropy"], results["car"]
     best = f"its best epoch had {plain['best_test_accuracy']:.1%}, but only the test labels could have told"
     sentences = [
@@ -152,14 +152,14 @@ def story(results: Mapping[str, Mapping[str, float]], noise: float) -> list[str]
 
 
 def draw(runs: "Mapping[str, RunDir]", path: Path) -> None:
-    """Memorisation over epochs, as an image file."""
+    """Draw memorisation over epochs to an image file."""
     from surelabel.plotting.memorisation import memorisation_figure
 
-    figure = memorisation_figure({SHOWN_NAMES[method]: run.metrics() for method, run in runs.items()})
+    figure = memorisation_figure({METHOD_NAMES[method]: run.metrics() for method, run in runs.items()})
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_stream(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=150))
 
 
 def memorised_over_epochs(run: "RunDir") -> Sequence[float]:
-    """The share of wrong labels that the network repeats, epoch by epoch."""
+    """Return the fraction of wrong labels that the network predicts after each epoch."""
     return [row["false_labels"]["memorised"] for row in run.metrics() if "false_labels" in row]

@@ -50,13 +50,13 @@ def export(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """The cleaned labels as files for other tools, with who decided what; the data themselves are never changed."""
+    """Write the cleaned labels as files for other tools; the data themselves are never changed."""
     folder = out or run / "export"
     if undo:
-        from surelabel.exporting import undo as take_back
+        from surelabel.exporting import undo as undo_export
 
-        left = take_back(folder)
-        _say(
+        left = undo_export(folder)
+        _say_either(
             json,
             {"removed": folder, "left": left},
             f"Removed the export in {folder}" + (f"; left: {left}" if left else ""),
@@ -94,11 +94,11 @@ def _write(run: Path, folder: Path, rules: "Rules", rewrite: list[str], images: 
         return
     _say_counts(run, table, written, has_more=rules.accept == "safe")
     if not is_object(run_dir.config().data.source):
-        console.say(f"Retrain: {shlex.join(_retraining(run_dir, folder))}")
+        console.say(f"Retrain: {shlex.join(_retrain_command(run_dir, folder))}")
 
 
 def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) -> None:
-    """Say what became of the rows, how many labels are expected to be right, and what a person should look at."""
+    """Print the counts, the expected number of right labels, and what to review first."""
     counts, cleaned = written.counts, written.cleaned
     parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if name != "rows")
     console.say(f"{written.folder}: {counts['rows']:,} rows: {parts}")
@@ -119,14 +119,14 @@ def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) 
             console.say(f"  surelabel export {place} --accept all     accept every suggestion unseen")
 
 
-def _retraining(run: "RunDir", export: Path) -> list[str]:
-    """The command that trains on the cleaned labels, from here."""
+def _retrain_command(run: "RunDir", export: Path) -> list[str]:
+    """Return the command that trains on the cleaned labels from the current folder."""
     from surelabel.runs.locate import moved_paths
 
     files = ["--labels", str(export / "cleaned.csv"), "--trusted", str(export / "decisions.csv")]
     named = ("data.labels", "data.trusted", "noise.path")
     settings = [f"{name}={dumps(path)}" for name, path in moved_paths(run).items() if name not in named]
-    # The labels after cleaning hold what noise was added; it must not be added again.
+    # The cleaned labels already contain the added noise.
     settings += [] if run.config().noise is None else ["noise=null"]
     changes = [word for setting in settings for word in ("--set", setting)]
     return ["surelabel", "fit", "--config", str(run.path / "config.json"), *files, *changes]
@@ -134,20 +134,20 @@ def _retraining(run: "RunDir", export: Path) -> list[str]:
 
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:
     from surelabel import api
-    from surelabel.data.input_files import refuse_losing
+    from surelabel.data.input_files import refuse_overwriting_inputs
     from surelabel.exporting.onnx import write_onnx
     from surelabel.runs.run_dir import RunDir
 
-    refuse_losing(file, [RunDir.open(run)], option="--onnx")
+    refuse_overwriting_inputs(file, [RunDir.open(run)], option="--onnx")
     difference = write_onnx(api.load(run, trust=trust), file)
-    _say(
+    _say_either(
         json,
         {"onnx": file, "largest_difference": difference},
         f"{file}: differs from the model by at most {difference:.1g}",
     )
 
 
-def _say(json: bool, content: dict[str, object], text: str) -> None:
+def _say_either(json: bool, content: dict[str, object], text: str) -> None:
     if json:
         console.say_json(content)
     else:

@@ -11,9 +11,9 @@ from surelabel.errors import RunError, SurelabelError
 
 if TYPE_CHECKING:
     from surelabel.paper.figures import NumberedFigure
-    from surelabel.paper.figures.found import Found
+    from surelabel.paper.figures.panel_runs import FoundRun
 
-EVERY = "all"
+ALL = "all"
 
 
 @app.command()
@@ -33,20 +33,21 @@ def figures(
 ) -> None:
     """Draw the paper's figures from run directories, as png, svg and text."""
     from surelabel import api
-    from surelabel.data.input_files import refuse_losing
-    from surelabel.paper.figures import FIGURES, figure_named
-    from surelabel.paper.figures.found import found_in
+    from surelabel.data.input_files import refuse_overwriting_inputs
+    from surelabel.paper.figures import FIGURES, find_figure
+    from surelabel.paper.figures.panel_runs import find_runs
 
-    chosen = list(FIGURES) if name == EVERY else [figure_named(name)]
+    chosen = list(FIGURES) if name == ALL else [find_figure(name)]
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
-    there = found_in(places, api.reopen_data)
-    refuse_losing(out, [one.run for one in there])
+    there = find_runs(places, api.reopen_data)
+    refuse_overwriting_inputs(out, [one.run for one in there])
     out = out or places[0] / "figures"
-    files = {figure.number: _drawn(figure, there, out, name == EVERY) for figure in chosen}
+    files = {figure.number: _draw(figure, there, out, name == ALL) for figure in chosen}
     files = {number: written for number, written in files.items() if written}
     if not files:
         raise RunError(
-            f"{', '.join(map(str, places))}: no figure can be drawn from the runs there; make some with: surelabel reproduce NAME"
+            f"{', '.join(map(str, places))}: no figure can be drawn from the runs there; "
+            "make some with: surelabel reproduce NAME"
         )
     if json:
         console.say_json({"figures": files})
@@ -55,14 +56,14 @@ def figures(
         console.say(f"Figure {number}: {', '.join(map(str, written))}")
 
 
-def _drawn(figure: "NumberedFigure", there: "list[Found]", out: Path, may_lack: bool) -> list[Path]:
-    """The files of a figure; none, and a note, where it cannot be drawn and others may."""
+def _draw(figure: "NumberedFigure", there: "list[FoundRun]", out: Path, may_fail: bool) -> list[Path]:
+    """Draw a figure and return its files; if others may still succeed, a failure is only a note."""
     from surelabel.paper.figures import write_figure
 
     try:
         return write_figure(figure, there, out)
     except SurelabelError as error:
-        if not may_lack:
+        if not may_fail:
             raise
         console.tell(f"note: {error}")
         return []

@@ -1,4 +1,4 @@
-"""`surelabel fit`, and what it shares with `resume`: logs, stopping, and the summary at the end."""
+"""`surelabel fit`, and what it shares with `resume`: logs, interruption and the final summary."""
 
 import contextlib
 import itertools
@@ -66,7 +66,7 @@ def _fit(settings: RunConfig, out: Path, log: list[str], json: bool) -> None:
 
 @contextlib.contextmanager
 def saying_how_to_resume(run: Path | None) -> Iterator[None]:
-    """Turn a run that was asked to stop into a line and the exit code that shells expect of the signal."""
+    """Turn an interrupted run into a message and the exit code that shells expect of the signal."""
     from surelabel.engine.loop import Interrupted
 
     try:
@@ -77,14 +77,14 @@ def saying_how_to_resume(run: Path | None) -> Iterator[None]:
             if run is None
             else f"stopped; the state is saved. Go on with: surelabel resume {shlex.quote(str(run))}"
         )
-        # The launcher kills everybody when a further process fails: only the first one tells the shell.
+        # The launcher kills all processes if one fails, so only rank 0 exits with an error.
         raise typer.Exit(
             0 if console.is_further_process() else 128 + (error.args[0] if error.args else signal.SIGINT)
         ) from None
 
 
 def report(run: "RunDir", seconds: float, json: bool) -> None:
-    """What `fit` and `resume` say in the end."""
+    """Print the summary of a finished run."""
     if console.is_further_process():
         return
     from surelabel.verdicts import audit

@@ -1,4 +1,4 @@
-"""`surelabel methods`: what methods there are, what each trains and keeps, and its options."""
+"""`surelabel methods`: list the methods, what each trains and stores, and its options."""
 
 import re
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from surelabel.core.method import Method
 
 NUM_SAMPLES, NUM_CLASSES, NUM_EPOCHS = 97, 10, 200
-"""Of the task on which methods are looked at; 97 is no other size in it, so a table with 97 rows is one per sample."""
+"""Sizes of the task on which methods are built; only per-sample tables have 97 rows."""
 _BOUNDS = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
 
 
@@ -23,10 +23,10 @@ def methods(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one with its options.")] = None,
     json: Json = False,
 ) -> None:
-    """The training methods there are, or one of them with its options."""
+    """List the training methods, or show one of them with its options."""
     from surelabel.methods import names
 
-    found = [described(one) for one in (names() if name is None else [name])]
+    found = [describe(one) for one in (names() if name is None else [name])]
     if json:
         console.say_json(found)
     elif name is None:
@@ -82,8 +82,8 @@ def _say_method(method: dict[str, Any]) -> None:
     console.say(f"\nSet one: surelabel fit DATA --method {method['name']} --set method.{first}=VALUE")
 
 
-def described(name: str) -> dict[str, Any]:
-    """A method's name, year, kind, summary and paper, what it trains and keeps, and its options with type, default and meaning."""
+def describe(name: str) -> dict[str, Any]:
+    """Describe a method: its paper, what it trains and stores, and its options."""
     import inspect
 
     from surelabel import methods
@@ -97,11 +97,11 @@ def described(name: str) -> dict[str, Any]:
     ]
     summary = (inspect.getdoc(method) or "").partition("\n")[0]
     about = {"name": name, "year": method.year, "kind": method.kind, "summary": summary, "paper": method.paper}
-    return {**about, **shape_of(method), "options": options}
+    return {**about, **describe_training(method), "options": options}
 
 
-def shape_of(method: "type[Method]") -> dict[str, Any]:
-    """What a method with its defaults trains and keeps, read off an instance for a task that is small."""
+def describe_training(method: "type[Method]") -> dict[str, Any]:
+    """Describe what a method with default options trains and stores, by building a small one."""
     import torch
 
     from surelabel.config import ModelConfig
@@ -116,23 +116,23 @@ def shape_of(method: "type[Method]") -> dict[str, Any]:
         "forward_passes": method.forward_passes,
         "backward_passes": method.backward_passes,
         "stages": [stage.name for stage in instance.stages()],
-        "state": state_of(instance),
+        "state": per_sample_state(instance),
     }
 
 
-def state_of(method: "Method") -> list[dict[str, Any]]:
-    """Name and shape, in N samples and K classes, of what a method keeps for each sample."""
+def per_sample_state(method: "Method") -> list[dict[str, Any]]:
+    """Return name and shape, in N and K, of the tables a method stores per sample."""
     from surelabel.core.state import SampleStore
 
     tables = {name: store.rows[:-1] for name, store in method.named_modules() if isinstance(store, SampleStore)}
-    # What the task says, the given labels and who confirmed them, is not state: it is not saved either.
+    # The task's given labels and trusted mask are not state: they are not saved.
     buffers = {name: buffer for name, buffer in method.named_buffers(recurse=False) if name in method.state_dict()}
     tables |= {name: buffer for name, buffer in buffers.items() if NUM_SAMPLES in buffer.shape}
-    return [{"name": name, "shape": symbols(rows)} for name, rows in stacked(tables).items()]
+    return [{"name": name, "shape": axis_names(rows)} for name, rows in stack_lists(tables).items()]
 
 
-def stacked(tables: "dict[str, Tensor]") -> "dict[str, Tensor]":
-    """Tables of a list, whose names are numbers, as one."""
+def stack_lists(tables: "dict[str, Tensor]") -> "dict[str, Tensor]":
+    """Stack the tables of a list, whose names end in numbers."""
     import torch
 
     groups: dict[str, list[Tensor]] = {}
@@ -141,16 +141,16 @@ def stacked(tables: "dict[str, Tensor]") -> "dict[str, Tensor]":
     return {name: torch.stack(group) if len(group) > 1 else group[0] for name, group in groups.items()}
 
 
-def symbols(table: "Tensor") -> list[str]:
-    """The axes of a table: N, K, K + 1 or a number."""
+def axis_names(table: "Tensor") -> list[str]:
+    """Name the axes of a table: N, K, K + 1 or a number."""
     known = {NUM_SAMPLES: "N", NUM_CLASSES: "K", NUM_CLASSES + 1: "K + 1"}
     before = list(table.shape).index(NUM_SAMPLES)
-    # Classes come after samples: ten tables are not K of them.
+    # Class axes come after the sample axis: a stack of ten tables is not K tables.
     return [str(size) if axis < before else known.get(size, str(size)) for axis, size in enumerate(table.shape)]
 
 
 def type_text(annotation: Any) -> str:
-    """A type with its bounds, in words: the JSON schema that pydantic makes of it, in short."""
+    """Describe a type and its bounds, from the JSON schema that pydantic makes of it."""
     from pydantic import TypeAdapter
 
     schema = TypeAdapter(annotation).json_schema()

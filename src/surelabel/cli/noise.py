@@ -20,7 +20,7 @@ def noise(
     ],
     json: Json = False,
 ) -> None:
-    """Write the noisy labels that fit would train on, with their manifest beside: fit takes them as --noise file:FILE."""
+    """Write the noisy labels that fit would train on, for use with fit --noise file:FILE."""
     from surelabel import api
 
     manifest, files = api.write_noise(settings, out)

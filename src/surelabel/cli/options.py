@@ -1,6 +1,6 @@
-"""The typer application, one-line errors, and the options that several commands share.
+"""The Typer application, its one-line errors, and options that several commands share.
 
-The settings of a run come from a file, from named options, and from --set, each overriding the one before.
+Settings of a run come from a file, from named options and from --set; later ones take precedence.
 """
 
 import functools
@@ -20,9 +20,30 @@ from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError
 from surelabel.overrides import parsed_assignment, read_config, set_field
 
+COMMANDS = (
+    "demo",
+    "fit",
+    "plan",
+    "resume",
+    "audit",
+    "predict",
+    "report",
+    "figures",
+    "review",
+    "export",
+    "reproduce",
+    "methods",
+    "noise",
+)
+"""The commands in the order in which --help lists them."""
 
-class OneLineErrors(typer.core.TyperGroup):
-    """Commands whose errors, where the user can mend them, are one line on stderr and exit code 2."""
+
+class CommandGroup(typer.core.TyperGroup):
+    """All commands; the user's errors are printed as one line on stderr, with exit code 2."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands in the order of COMMANDS."""
+        return sorted(super().list_commands(ctx), key=COMMANDS.index)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command and exit."""
@@ -35,7 +56,7 @@ class OneLineErrors(typer.core.TyperGroup):
         except typer.Abort:
             code = 130
         except Exception as error:
-            # A usage error: its class lives in click or in typer's own copy of it, by version.
+            # Usage errors are a class of click or of typer's copy of it, depending on the version.
             if not hasattr(error, "format_message"):
                 raise
             command = getattr(getattr(error, "ctx", None), "command_path", "surelabel")
@@ -49,7 +70,7 @@ def _failed(text: str) -> int:
 
 
 app = typer.Typer(
-    cls=OneLineErrors,
+    cls=CommandGroup,
     help="Train on wrong labels, find them, correct them.",
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -65,7 +86,7 @@ Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads of e
 
 
 @app.callback(invoke_without_command=True)
-def _begin(
+def _start(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
@@ -73,12 +94,12 @@ def _begin(
         console.say(f"surelabel {surelabel.__version__}" if version else context.get_help())
         raise typer.Exit
     log = logging.getLogger("surelabel")
-    log.handlers, log.propagate = [console.Notes()], False
+    log.handlers, log.propagate = [console.NoteHandler()], False
     log.setLevel(logging.INFO)
 
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """A command with the options of `configuration`, whose result it is given as `settings`."""
+    """Add the options of `configuration` to a command, which gets the result as `settings`."""
     shared = inspect.signature(configuration).parameters
     own = {name: p for name, p in inspect.signature(command).parameters.items() if name != "settings"}
 
@@ -88,7 +109,7 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
         command(settings=settings, **given)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*shared.values(), *own.values())]
-    # typer reads both.
+    # Typer reads both attributes.
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {p.name: p.annotation for p in parameters}
     return with_options
@@ -99,7 +120,8 @@ def configuration(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="A data set's name (digits, cifar10, ...), an .npz or .npy file, a folder of class folders, a .csv or .parquet table.",
+            help="A data set's name (digits, cifar10, ...), an .npz or .npy file, a folder of class folders, "
+            "a .csv or .parquet table.",
         ),
     ] = None,
     root: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of a named data set.")] = None,
@@ -134,9 +156,9 @@ def configuration(
     warm_start: Annotated[
         str | None, typer.Option(metavar="RUN", help="Start from the weights of a finished run.")
     ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")] = None,
-    devices: Annotated[int | None, typer.Option(metavar="N", help="Processes that train together.")] = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", help="CPU threads of each process.")] = None,
+    device: Device = None,
+    devices: Devices = None,
+    threads: Threads = None,
     precision: Annotated[str | None, typer.Option(metavar="P", help="32-true, bf16-mixed or 16-mixed.")] = None,
     cache: Annotated[
         str | None, typer.Option(metavar="on|off", help="Keep decoded images on disk. Default: on")
@@ -147,7 +169,7 @@ def configuration(
         typer.Option("--set", metavar="FIELD=VALUE", help="Any setting, e.g. method.penalty_weight=10; goes over all."),
     ] = None,
 ) -> RunConfig:
-    """All settings, checked as far as that goes without the data."""
+    """Combine all settings, and check what can be checked without the data."""
     content: dict[str, Any] = {} if config is None else read_config(config)
     named = {
         "data.source": data,
@@ -157,8 +179,8 @@ def configuration(
         "data.trusted": trusted,
         "data.label_column": label_column,
         "data.unreadable": unreadable,
-        "data.cache": _switch("--cache", cache),
-        "noise": _noise(noise),
+        "data.cache": _parse_switch("--cache", cache),
+        "noise": _parse_noise(noise),
         "train.epochs": epochs,
         "train.batch_size": batch_size,
         "optimiser.rate": rate,
@@ -169,36 +191,36 @@ def configuration(
         "train.threads": threads,
         "train.precision": precision,
     }
-    _choose(content, "method", method)
-    _choose(content, "model", model)
+    _choose_component(content, "method", method)
+    _choose_component(content, "model", model)
     for field, value in named.items():
         if value is not None:
             set_field(content, field, value)
     for assignment in set_ or []:
         set_field(content, *parsed_assignment(assignment))
-    return _whole(content)
+    return _validate(content)
 
 
-def _choose(content: dict[str, Any], part: str, name: str | None) -> None:
-    """Take another method or model than the file's, whose options are then not its own."""
+def _choose_component(content: dict[str, Any], part: str, name: str | None) -> None:
+    """Choose a method or model; if the file names another, drop that one's options."""
     before, default = content.get(part), RunConfig.model_fields[part].default.name
     if name is not None and name != (before.get("name", default) if isinstance(before, dict) else before):
         content[part] = name
 
 
-def _switch(option: str, text: str | None) -> bool | None:
+def _parse_switch(option: str, text: str | None) -> bool | None:
     if text not in (None, "on", "off"):
         raise ConfigError(f"{option} {text}: expected on or off")
     return None if text is None else text == "on"
 
 
-def _noise(text: str | None) -> dict[str, Any] | None:
-    from surelabel.noise import parsed
+def _parse_noise(text: str | None) -> dict[str, Any] | None:
+    from surelabel.noise import parse_noise
 
-    return None if text is None else parsed(text)
+    return None if text is None else parse_noise(text)
 
 
-def _whole(content: dict[str, Any]) -> RunConfig:
+def _validate(content: dict[str, Any]) -> RunConfig:
     data = content.get("data")
     if data is None or (isinstance(data, dict) and data.get("source") is None):
         raise ConfigError("DATA is missing: name a data set or a path, or give --config FILE with data.source")
@@ -206,7 +228,7 @@ def _whole(content: dict[str, Any]) -> RunConfig:
 
 
 def output_file(out: Path | None, default: Path) -> Path:
-    """Where to write, if that is possible."""
+    """Return the file to write; raise if its folder does not exist."""
     file = not_a_folder(out or default, "FILE.csv")
     if not file.parent.is_dir():
         raise ConfigError(f"--out {file}: there is no folder {file.parent}; expected FILE.csv in a folder that exists")
@@ -214,7 +236,7 @@ def output_file(out: Path | None, default: Path) -> Path:
 
 
 def not_a_folder(file: Path, expected: str) -> Path:
-    """What --out names, if a file can be written there."""
+    """Return the file to write; raise if it is a folder."""
     if file.is_dir():
         raise ConfigError(f"--out {file}: is a folder; expected {expected}")
     return file

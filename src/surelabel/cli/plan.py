@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from surelabel.training.cost_estimate import Plan
 
 NUM_SHOWN = 5
-"""Groups of duplicates, and classes at each end of the balance."""
+"""Groups of duplicates to show, and largest and smallest classes."""
 
 
 @app.command()
 @takes_settings
 def plan(settings: RunConfig, json: Json = False) -> None:
-    """Say what fit would train on, find duplicates, and estimate memory and time from a few steps; nothing is kept."""
+    """Describe what fit would train on, find duplicates, and estimate memory and time."""
     say_plan(settings, json)
 
 
 def say_plan(settings: RunConfig, json: bool) -> None:
-    """Look, and say what was found."""
+    """Print the plan."""
     from surelabel.training.cost_estimate import plan
 
     console.tell("looking at the data and timing a few steps ...")
@@ -71,7 +71,8 @@ def _duplicates(found: "Plan") -> Iterator[str]:
         return
     conflicts = [group for group in found.twins if group.disagree]
     rows = sum(len(group.ids) for group in found.twins)
-    yield f"Duplicates: {len(found.twins)} inputs occur more than once ({rows} rows); {len(conflicts)} carry different labels"
+    differ = f"{len(conflicts)} carry different labels"
+    yield f"Duplicates: {len(found.twins)} inputs occur more than once ({rows} rows); {differ}"
     names = list(found.class_counts)
     for group in conflicts[:NUM_SHOWN]:
         yield "  " + ", ".join(f"{i} ({names[label]})" for i, label in zip(group.ids, group.labels, strict=True))
@@ -81,11 +82,12 @@ def _duplicates(found: "Plan") -> Iterator[str]:
 
 
 def _size(count: int) -> str:
+    size = float(count)
     for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024  # type: ignore[assignment]
-    return f"{count:.1f} GiB"
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
 
 
 def _duration(seconds: float) -> str:

@@ -20,14 +20,14 @@ def predict(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Classes, probabilities and confidence (tau) of new data."""
+    """Predict classes, probabilities and confidence (tau) of new data."""
     from surelabel import api
     from surelabel.config import DataConfig
-    from surelabel.data.input_files import input_files, refuse_losing
+    from surelabel.data.input_files import input_files, refuse_overwriting_inputs
     from surelabel.runs.run_dir import RunDir
     from surelabel.training.predictor import FIXED_COLUMNS, class_column, predictions, write_csv
 
-    refuse_losing(out, [RunDir.open(run)], input_files(DataConfig(source=data)))
+    refuse_overwriting_inputs(out, [RunDir.open(run)], input_files(DataConfig(source=data)))
     model, file = api.load(run, trust=trust), output_file(out, run / f"predictions-{Path(data).resolve().stem}.csv")
     columns = predictions(model, data)
     write_csv(file, columns)

@@ -26,22 +26,22 @@ def report(
     ] = None,
     json: Json = False,
 ) -> None:
-    """One HTML file to look at, to mail and to keep: what training found, with pictures of the suspects."""
-    from surelabel.data.input_files import refuse_losing
+    """Write one HTML file with what training found, including pictures of the suspects."""
+    from surelabel.data.input_files import refuse_overwriting_inputs
     from surelabel.reporting.report import write_report
     from surelabel.reporting.scores import read_scores
-    from surelabel.reporting.words import distinct
+    from surelabel.reporting.text import distinct_names
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
     opened = [RunDir.open(run) for run in runs]
     file, files = not_a_folder(out or runs[0] / "report.html", "FILE.html"), scores or []
-    refuse_losing(out, opened, files)
-    refuse_losing(figures, opened, files, "--figures")
-    names = distinct([path.stem for path in files], files)
+    refuse_overwriting_inputs(out, opened, files)
+    refuse_overwriting_inputs(figures, opened, files, "--figures")
+    names = distinct_names([path.stem for path in files], files)
     others = {name: read_scores(path) for name, path in zip(names, files, strict=True)}
     audits = [audit(run) for run in opened]
-    corpora = [_reopened(run) for run in opened]
+    corpora = [_reopen(run) for run in opened]
     write_report(opened, corpora, audits, file, figures, others)
     if json:
         console.say_json({"report": file, "bytes": file.stat().st_size, "figures": figures})
@@ -49,8 +49,8 @@ def report(
         console.say(f"Report: {file}" + (f"   Figures: {figures}" if figures else ""))
 
 
-def _reopened(run: "RunDir") -> "Corpus | None":
-    """The run's data, or a note and None: a report can do without pictures."""
+def _reopen(run: "RunDir") -> "Corpus | None":
+    """Return the run's data, or None with a note: a report can do without pictures."""
     from surelabel import api
 
     try:

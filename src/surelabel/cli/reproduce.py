@@ -1,4 +1,4 @@
-"""`surelabel reproduce`: a table or figure of the paper, run by run."""
+"""`surelabel reproduce`: train the runs of a table or figure of the paper."""
 
 import time
 from collections import Counter
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be reproduced, and where."""
+    """What to reproduce, and where."""
 
     name: str
     scale: str
@@ -30,28 +30,33 @@ class Request:
     folder: Path
 
     def trials(self, filtered: bool = True) -> "list[Trial]":
-        """The trials asked for, or all of the table."""
-        from surelabel.paper.tables import parse_only, planned
+        """Return the trials that were asked for, or all of the table."""
+        from surelabel.paper.tables import parse_only, plan_trials
 
         only = parse_only(self.only) if self.only and filtered else None
-        return planned(
+        return plan_trials(
             self.name, scale=self.scale, protocol=self.protocol, only=only, data=self.data, folder=self.folder
         )
 
     def table(self, filtered: bool = True) -> "Table":
-        """What the finished runs say of the trials asked for, or of the whole published table."""
-        from surelabel.paper import results
+        """Return the results of the trials that were asked for, or of the whole published table."""
+        from surelabel.paper.results import make_table
 
-        more = {"with_unplanned": not filtered and self.scale == "paper"}
-        trials = self.trials(filtered)
-        return results.table(self.name, trials, self.folder, scale=self.scale, protocol=self.protocol, **more)
+        return make_table(
+            self.name,
+            self.trials(filtered),
+            self.folder,
+            scale=self.scale,
+            protocol=self.protocol,
+            with_unplanned=not filtered and self.scale == "paper",
+        )
 
     @property
     def tables_folder(self) -> Path:
-        """One protocol's tables do not overwrite another's."""
-        from surelabel.paper.tables import preset_named
+        """The folder of the tables, another one for each protocol."""
+        from surelabel.paper.tables import find_preset
 
-        usual, *_ = preset_named(self.name).protocols
+        usual, *_ = find_preset(self.name).protocols
         return self.folder / "tables" / ("" if self.protocol == usual else self.protocol)
 
 
@@ -77,13 +82,16 @@ def reproduce(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run.")] = False,
     json: Json = False,
 ) -> None:
-    """Run a table or figure of the paper, with the published numbers beside ours. Done runs are left, stopped ones go on."""
-    # Whole paths, because workers of a cluster have another current folder.
+    """Run a table or figure of the paper, with the published numbers beside ours.
+
+    Done runs are left, stopped ones go on.
+    """
+    # Absolute paths, because workers of a cluster have another current folder.
     folder = (out or Path("reproduction") / scale).absolute()
     request = Request(name, scale, protocol, only, data.absolute() if data is not None else None, folder)
     trials, backend = request.trials(), _backend(workers, ray)
     if dry_run:
-        _say_plan(request, trials, json)
+        _show_plan(request, trials, json)
         return
     began = time.perf_counter()
     outcome = _run(request, trials, backend)
@@ -94,25 +102,24 @@ def reproduce(
 
 
 def _backend(workers: int | None, ray: str | None) -> "Backend":
-    from surelabel.jobs import Cluster, Processes
+    from surelabel.jobs import LocalBackend, RayBackend
 
     if ray is None:
-        return Processes(workers or 1)
+        return LocalBackend(workers or 1)
     if workers is not None:
         raise ConfigError("--workers is for this machine and --ray for a cluster, which has its own; give one of them")
-    return Cluster(ray)
+    return RayBackend(ray)
 
 
 def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcome":
-    from surelabel.jobs import run_all
-    from surelabel.jobs.display import display
+    from surelabel.jobs import run_all, show_progress
 
     try:
-        without_data = _prepare(request, trials)
-        with display(console.tell) as progress:
-            ready = [trial for trial in trials if trial.name not in without_data]
+        failed = _prepare(request, trials)
+        with show_progress(console.tell) as progress:
+            ready = [trial for trial in trials if trial.name not in failed]
             outcome = run_all(ready, request.folder, backend=backend, progress=progress)
-        outcome.failed |= without_data
+        outcome.failed |= failed
         return outcome
     except KeyboardInterrupt:
         _write_tables(request)
@@ -123,8 +130,8 @@ def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcom
 
 
 def _prepare(request: Request, trials: "list[Trial]") -> dict[str, str]:
-    """Make the data that runs still need, before any of them starts; returns the runs that get none, with the reason."""
-    from surelabel.paper.preparation import prepare
+    """Make the data that runs still need; return the runs left without, and the reason."""
+    from surelabel.paper.prepare_data import prepare
 
     waiting = [trial for trial in trials if _state(request, trial)[0] in ("new", "begun")]
     without = prepare(request.scale, request.data, request.folder, waiting, console.tell)
@@ -134,10 +141,10 @@ def _prepare(request: Request, trials: "list[Trial]") -> dict[str, str]:
 
 
 def _write_tables(request: Request) -> list[Path]:
-    """The whole table, whatever part of it was asked for: what was not run stays empty."""
-    from surelabel.paper import results
+    """Write the whole table, even if a part was asked for; cells that were not run stay empty."""
+    from surelabel.paper.result_formats import write_table
 
-    return results.write(request.table(filtered=False), request.tables_folder)
+    return write_table(request.table(filtered=False), request.tables_folder)
 
 
 def _report(request: Request, outcome: "Outcome", written: list[Path], seconds: float, json: bool) -> None:
@@ -148,9 +155,9 @@ def _report(request: Request, outcome: "Outcome", written: list[Path], seconds: 
         more = {"folder": request.folder, "runs": counts, "entries": entries, "tables": written, "seconds": seconds}
         console.say_json({"name": request.name, "scale": request.scale, "protocol": request.protocol, **more})
         return
-    from surelabel.paper.result_text import markdown
+    from surelabel.paper.result_formats import to_markdown
 
-    console.say(markdown(table))
+    console.say(to_markdown(table))
     console.say(f"{len(outcome.done)} runs done in {seconds:.0f} s, {len(outcome.skipped)} were done before")
     console.say(f"Tables: {', '.join(map(str, written))}")
     for name, reason in outcome.failed.items():
@@ -165,18 +172,18 @@ def _entry(table: "Table", entry: Any) -> dict[str, Any]:
 
 
 def _state(request: Request, trial: "Trial") -> tuple[str, str]:
-    """new, begun, done or refused, and why."""
-    from surelabel.jobs import standing
+    """Return new, begun, done or refused, and the reason of a refusal."""
+    from surelabel.jobs import find_state
 
     try:
-        return standing(trial, request.folder / "runs" / trial.name), ""
+        return find_state(trial, request.folder / "runs" / trial.name), ""
     except SurelabelError as error:
         return "refused", str(error)
 
 
-def _say_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
-    """What would be run, and how much of it is done."""
-    rows = [_planned_run(request, trial) for trial in {trial.name: trial for trial in trials}.values()]
+def _show_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
+    """Show which runs there are, and how much of them is done."""
+    rows = [_describe_run(request, trial) for trial in {trial.name: trial for trial in trials}.values()]
     states = Counter(row["state"] for row in rows)
     totals = {"epochs": sum(row["epochs"] for row in rows), "epochs_left": sum(row["epochs_left"] for row in rows)}
     if json:
@@ -194,7 +201,7 @@ def _say_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
             console.tell(f"refused: {row['problem']}")
 
 
-def _planned_run(request: Request, trial: "Trial") -> dict[str, Any]:
+def _describe_run(request: Request, trial: "Trial") -> dict[str, Any]:
     from surelabel.runs.run_dir import RunDir
 
     state, problem = _state(request, trial)

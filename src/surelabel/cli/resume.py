@@ -24,7 +24,7 @@ def resume(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Go on with a run that was stopped; it may go on elsewhere than it began."""
+    """Resume an interrupted run, on this or another machine."""
     from surelabel import api
     from surelabel.runs.run_dir import RunDir
     from surelabel.training.tracking import tracked

@@ -19,9 +19,8 @@ def review(
 ) -> None:
     """Go through suspicious labels on a local page; decisions are kept in RUN/decisions.jsonl."""
     from surelabel import api
-    from surelabel.reviewing.browser import open_page
     from surelabel.reviewing.review import CSV_NAME
-    from surelabel.reviewing.server import serve
+    from surelabel.reviewing.server import open_page, serve
     from surelabel.runs.decisions import FINAL
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit

@@ -1,8 +1,9 @@
-"""The vocabulary every method and the engine share."""
+"""The vocabulary that methods and the engine share."""
 
 from surelabel.core.batch import Batch, Outputs
 from surelabel.core.collective import gathered, own_rows, rank, total, world_size
-from surelabel.core.method import Method, Record, Run, Step, Task
+from surelabel.core.method import Method, Problem, Step, TargetTable, Task
+from surelabel.core.run import Record, Rows, Run, Verdict
 from surelabel.core.stages import Clock, Pass, Stage, View
 from surelabel.core.state import EMA, SampleStore
 
@@ -13,12 +14,16 @@ __all__ = [
     "Method",
     "Outputs",
     "Pass",
+    "Problem",
     "Record",
+    "Rows",
     "Run",
     "SampleStore",
     "Stage",
     "Step",
+    "TargetTable",
     "Task",
+    "Verdict",
     "View",
     "gathered",
     "own_rows",

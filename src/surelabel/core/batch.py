@@ -1,4 +1,4 @@
-"""What a step is given and what a network gives back."""
+"""The input of a training step, and the output of a network."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from torch import Tensor
 from surelabel.core.collective import total
 
 SMALLEST_WEIGHT = 1e-12
-"""Divides the sum over no selected rows, which is zero, instead of zero."""
+"""Replaces a total weight of zero as divisor, so that the mean over no rows is 0 and not NaN."""
 
 
 class Outputs(NamedTuple):
-    """What a network says about B inputs."""
+    """The output of a network for B inputs."""
 
     logits: Tensor
     """(B, K)"""
@@ -24,7 +24,7 @@ class Outputs(NamedTuple):
 
     @property
     def tau(self) -> Tensor:
-        """(B,): the confidence, sigmoid(h)."""
+        """Return the (B,) confidence, sigmoid(h)."""
         if self.confidence_logit is None:
             raise ValueError("this network has no indicator branch: make it with task.network(indicator=True)")
         return torch.sigmoid(self.confidence_logit)
@@ -32,31 +32,36 @@ class Outputs(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """B rows of a view of the training set. Padding rows (other ranks had one row more) have index -1 and weight 0."""
+    """B rows of a view of the training set.
+
+    Where the rows of a batch do not divide evenly among ranks, padding rows with index -1 and
+    weight 0 make up the difference.
+    """
 
     index: Tensor
-    """(B,) position in the training set; -1 for padding, which every SampleStore ignores."""
+    """(B,) positions in the training set; -1 for padding, which every SampleStore ignores."""
     views: tuple[Tensor, ...]
-    """One (B, ...) input per copy that the view asked for, each augmented on its own."""
+    """One (B, ...) input per copy that the view asks for, augmented independently."""
     label: Tensor
-    """(B,) the GIVEN label, which may be wrong."""
+    """(B,) GIVEN labels, which may be wrong."""
     weight: Tensor
     """(B,) 1, or 0 for padding."""
 
     @property
     def x(self) -> Tensor:
-        """(B, ...): the first copy."""
+        """The first copy, (B, ...)."""
         return self.views[0]
 
     def mean(self, values: Tensor, where: Tensor | None = None) -> Tensor:
-        """Mean of (B,) `values` over the real rows (`where` they are selected) of ALL ranks' batches.
+        """Return the mean of (B,) `values` over the real rows, `where` selected, of ALL ranks.
 
-        With nothing selected it is a zero that is still connected to the graph, because other ranks wait for its gradient.
+        If no row is selected, the result is a zero that is still connected to the graph, because
+        other ranks wait for its gradient.
         """
         weight = self.weight if where is None else self.weight * where
         return total((values * weight).sum()) / total(weight.sum()).clamp(min=SMALLEST_WEIGHT)
 
     @property
     def num_rows(self) -> int:
-        """Rows on this rank, padding included."""
+        """Number of rows on this rank, including padding."""
         return len(self.index)

@@ -5,26 +5,30 @@ from torch import Tensor
 
 
 def cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
-    """-log p at the label, (B,) classes or (B, K) soft targets."""
+    """Return -log p at the label, which is (B,) classes or (B, K) soft targets."""
     if label.dim() == 1:
         return F.cross_entropy(logits, label, reduction="none")
     return -(label * F.log_softmax(logits, 1)).sum(1)
 
 
 def generalised_cross_entropy(logits: Tensor, label: Tensor, q: float) -> Tensor:
-    """(1 - p_y^q) / q of Zhang and Sabuncu (2018): cross entropy for q to 0, half the mean absolute error at q = 1.
+    """Return (1 - p_y^q) / q of Zhang and Sabuncu (2018).
 
-    -expm1(q log p) / q is exact for small q and has a finite gradient at p = 0.
+    It tends to cross entropy for q to 0 and is half the mean absolute error at q = 1. Computed as
+    -expm1(q log p) / q, it is exact for small q and has a finite gradient at p = 0.
     """
     log_p = F.log_softmax(logits, 1).gather(1, label[:, None]).squeeze(1)
     return -(q * log_p).expm1() / q
 
 
 def mean_absolute_error(logits: Tensor, label: Tensor) -> Tensor:
-    """|p - e_y|_1 = 2 (1 - p_y) of Ghosh et al. (2017): symmetric, that is, constant when summed over all labels."""
+    """Return |p - e_y|_1 = 2 (1 - p_y) of Ghosh et al. (2017), constant when summed over labels."""
     return 2 * generalised_cross_entropy(logits, label, 1.0)
 
 
 def reverse_cross_entropy(logits: Tensor, label: Tensor, log_zero: float) -> Tensor:
-    """-sum p log e_y of Wang et al. (2019) with log 0 = `log_zero` < 0: -log_zero (1 - p_y), a scaled mean absolute error."""
+    """Return -sum p log e_y of Wang et al. (2019) with log 0 = `log_zero` < 0.
+
+    It is -log_zero (1 - p_y), a scaled mean absolute error.
+    """
     return -log_zero * generalised_cross_entropy(logits, label, 1.0)

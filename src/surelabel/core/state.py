@@ -1,4 +1,4 @@
-"""State that must survive a restart and be right on every rank: a table with a row per sample, and averaged weights."""
+"""State that survives restarts and is correct on every rank: per-sample tables, weight averages."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -13,9 +13,10 @@ from surelabel.core.collective import gathered, own_rows, rank, total, world_siz
 class SampleStore(nn.Module):
     """A table with one row per training sample.
 
-    Calls are collective: on several processes every rank calls with its own batch, and every rank sees all writes. Small
-    tables are replicated; `distribute(shard=True)` leaves each rank a contiguous block of rows. Index -1 (padding) may be read
-    and is never written. What is saved is always the whole table, so it loads on any number of processes.
+    Calls are collective: on several processes every rank calls with its own batch, and every rank
+    sees all writes. Small tables are replicated; after `distribute(shard=True)` each rank holds a
+    contiguous block of rows. Index -1 (padding) may be read and is never written. The saved state
+    is always the whole table, so that it loads on any number of processes.
     """
 
     rows: Tensor
@@ -25,13 +26,13 @@ class SampleStore(nn.Module):
         super().__init__()
         self.num_samples = num_samples
         self._start, self._stop = 0, num_samples
-        # One row more than there are samples: index -1 lands there, so padding needs no mask.
+        # The extra last row takes what is written at index -1, so that padding needs no mask.
         self.register_buffer("rows", torch.full((num_samples + 1, *shape), fill, dtype=dtype))
         self.register_buffer("fixed", None, persistent=False)
 
     @classmethod
     def one_hot(cls, labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> "SampleStore":
-        """A table of one-hot rows."""
+        """Make a table of one-hot rows."""
         labels = torch.as_tensor(labels, dtype=torch.long)
         if labels.numel() and not (int(labels.min()) >= 0 and int(labels.max()) < num_classes):
             raise ValueError(f"labels must lie in 0..{num_classes - 1}, got {int(labels.min())}..{int(labels.max())}")
@@ -41,17 +42,17 @@ class SampleStore(nn.Module):
 
     @property
     def is_sharded(self) -> bool:
-        """Whether this rank holds a block of the rows only."""
+        """Whether this rank holds only a block of the rows."""
         return self._stop - self._start < self.num_samples
 
     @property
     def num_bytes(self) -> int:
-        """Size of the whole table."""
+        """Size of the whole table in bytes."""
         row = self.rows[-1]
         return self.num_samples * row.numel() * row.element_size()
 
     def read(self, index: Tensor) -> Tensor:
-        """The rows at `index` (B,), as a copy."""
+        """Return a copy of the rows at (B,) `index`."""
         if not self.is_sharded:
             return self.rows[index]
         everyone = gathered(index)
@@ -61,11 +62,11 @@ class SampleStore(nn.Module):
         return own_rows(total(rows))
 
     def write(self, index: Tensor, value: Tensor, where: Tensor | None = None) -> None:
-        """Set rows (`where` they are selected) to `value`."""
+        """Set the rows at `index`, `where` selected, to `value`."""
         self.blend(index, value, momentum=0.0, where=where)
 
     def blend(self, index: Tensor, value: Tensor, momentum: float | Tensor, where: Tensor | None = None) -> None:
-        """Set rows (`where` they are selected) to `momentum` x old + (1 - `momentum`) x `value`; no gradient is kept."""
+        """Set rows, `where` selected, to momentum x old + (1 - momentum) x value, detached."""
         value = value.detach().to(self.rows.dtype)
         if world_size() > 1:
             index, value = gathered(index), gathered(value)
@@ -83,31 +84,31 @@ class SampleStore(nn.Module):
         self.rows[position] = value
 
     def freeze(self, fixed: Tensor, rows: Tensor) -> None:
-        """Set the rows where (N,) `fixed` is true to those of (N, ...) `rows`; nothing changes them from then on."""
+        """Set the rows where (N,) `fixed` is true to those of (N, ...) `rows`, for good."""
         self.fixed = None
         self.replace(torch.where(fixed.view(-1, *[1] * (rows.dim() - 1)), rows, self.whole()))
-        # One entry more than there are samples: padding, index -1, is not fixed.
+        # The extra last entry says that padding, index -1, is not fixed.
         self.fixed = torch.cat([fixed, fixed.new_zeros(1)]).to(self.rows.device)
 
     def replace(self, rows: Tensor) -> None:
-        """Set the whole table to (N, ...) `rows`, which are equal on all ranks."""
+        """Set the whole table to (N, ...) `rows`, which must be equal on all ranks."""
         if len(rows) != self.num_samples:
             raise ValueError(f"expected {self.num_samples} rows, got {len(rows)}")
         self._set_own(rows[self._start : self._stop].to(self.rows))
 
     def average(self, others: Sequence["SampleStore"]) -> None:
-        """Set the table to the mean of `others`, tables of the same shape that are divided in the same way."""
+        """Set the table to the mean of `others`, which have its shape and its sharding."""
         self._set_own(torch.stack([other.rows[:-1] for other in others]).mean(0))
 
     def _set_own(self, new: Tensor) -> None:
-        """Set the rows that this rank holds, but not those that are fixed."""
+        """Set the rows that this rank holds, except those that are fixed."""
         if self.fixed is not None:
             fixed = self.fixed[self._start : self._stop]
             new = torch.where(fixed.view(-1, *[1] * (new.dim() - 1)), self.rows[:-1], new)
         self.rows[:-1] = new
 
     def apply_rows(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """`function` of the table, row by row, as one (N, ...) tensor that is equal on all ranks."""
+        """Apply a row-by-row `function` to the table; return (N, ...), equal on all ranks."""
         result = function(self.rows[:-1])
         if not self.is_sharded:
             return result
@@ -117,11 +118,11 @@ class SampleStore(nn.Module):
         return gathered(padded)[: self.num_samples]
 
     def whole(self) -> Tensor:
-        """The whole table (N, ...), equal on all ranks, as a copy."""
+        """Return a copy of the whole table (N, ...), equal on all ranks."""
         return self.apply_rows(lambda rows: rows).clone()
 
     def distribute(self, shard: bool) -> None:
-        """Keep only this rank's contiguous block of rows, or take all rows back."""
+        """Keep only this rank's contiguous block of rows, or gather all rows again."""
         whole = self.whole()
         block = -(-self.num_samples // world_size()) if shard else self.num_samples
         self._start = min(rank() * block, self.num_samples) if shard else 0
@@ -134,7 +135,7 @@ class SampleStore(nn.Module):
             return index, owned
         return torch.where(owned, index - self._start, -1), owned
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: Any, prefix: str, _keep_vars: bool) -> None:
         destination[prefix + "rows"] = self.whole()
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
@@ -149,10 +150,10 @@ class SampleStore(nn.Module):
 
 
 class EMA(nn.Module):
-    """A copy of a network whose weights follow it with momentum; the engine advances it after each optimiser step.
+    """A copy of a network whose weights follow it with momentum, after each optimiser step.
 
-    `decay` multiplies the OLD weights and may be a function of the number of updates, counted from 1. Buffers (batch-norm
-    statistics, counters) are copied.
+    `decay` multiplies the OLD weights. It may be a function of the number of updates, counted from
+    1. Buffers (batch-norm statistics, counters) are copied.
     """
 
     updates: Tensor
@@ -160,23 +161,23 @@ class EMA(nn.Module):
     def __init__(self, network: nn.Module, decay: float | Callable[[int], float]) -> None:
         super().__init__()
         self.decay = decay
-        self._source = (network,)  # in a tuple, so that it is not registered a second time
+        self._source = (network,)  # the tuple keeps torch from registering it a second time
         self.network = copy.deepcopy(network).requires_grad_(False)
         self.register_buffer("updates", torch.zeros((), dtype=torch.long))
 
     @property
     def source(self) -> nn.Module:
-        """The network that is followed."""
+        """The network that this average follows."""
         return self._source[0]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the averaged network; never with a gradient."""
+        """Call the averaged network without gradient."""
         with torch.no_grad():
             return self.network(*args, **kwargs)
 
     @torch.no_grad()
     def advance(self) -> None:
-        """Take one step towards the source."""
+        """Move the average one step towards its source."""
         self.updates += 1
         decay = self.decay(int(self.updates)) if callable(self.decay) else self.decay
         for average, weight in zip(self.network.parameters(), self.source.parameters(), strict=True):

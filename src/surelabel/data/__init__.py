@@ -1,4 +1,4 @@
-"""Data in memory: where it comes from, how it is divided, how images are varied."""
+"""Load data: read a source, replace labels, and split rows for training, validation and testing."""
 
 import difflib
 from pathlib import Path
@@ -7,68 +7,70 @@ from typing import Any
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.benchmarks import NAMED, digits
+from surelabel.data.benchmarks import BENCHMARKS, digits
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.images.load import fitted
-from surelabel.data.inputs import Inputs, Shape, windowed
-from surelabel.data.relabel import relabelled
-from surelabel.data.rows import Parts, Rows, Source
-from surelabel.data.sources import folder
-from surelabel.data.sources.arrays import npy, npz
+from surelabel.data.images.load import fit_to_shape
+from surelabel.data.inputs import Inputs, Shape, centre_crop_inputs
+from surelabel.data.relabel import relabel
+from surelabel.data.sources import array_files, folder
+from surelabel.data.sources.interface import Parts, Rows, Source
 from surelabel.data.sources.objects import OBJECT_SOURCES, is_object, read_object
 from surelabel.data.sources.tables import parquet_folder, table_file
-from surelabel.data.splits import divide
+from surelabel.data.splits import make_corpus
 from surelabel.errors import DataError
 
 __all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
 
-SOURCES: tuple[Source, ...] = (digits, *NAMED, npz, npy, table_file, parquet_folder, folder)
+SOURCES: tuple[Source, ...] = (digits, *BENCHMARKS, array_files, table_file, parquet_folder, folder)
 
 
 def load_corpus(config: DataConfig, data: Any = None) -> Corpus:
-    """The data set that `config` names, or the object that it stands for, divided into training, validation and test rows."""
-    parts = _parts(config, data)
-    tests = parts.tests if config.test is None else {"test": _test_rows(config, tuple(parts.train.x.shape[1:]))}
-    parts, tests = relabelled(parts, tests, config)
-    return divide(parts, tests, config).checked(config.source)
+    """Load the data set that `config` names, or the object that it stands for."""
+    parts = _read_parts(config, data)
+    tests = parts.tests if config.test is None else {"test": _read_test(config, tuple(parts.train.x.shape[1:]))}
+    parts, tests = relabel(parts, tests, config)
+    corpus = make_corpus(parts, tests, config)
+    corpus.validate(config.source)
+    return corpus
 
 
-def _parts(config: DataConfig, data: Any) -> Parts:
+def _read_parts(config: DataConfig, data: Any) -> Parts:
     if data is not None or is_object(config.source):
         return read_object(data, config)
-    return _source_of(config.source).read(config)
+    return _find_source(config.source).read(config)
 
 
 def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
-    """Inputs (N, *shape) and ids (N,) at `config.source`, which needs no labels; images are resized to the shape.
+    """Read inputs (N, *shape) and ids (N,) at `config.source`, which needs no labels.
 
-    Where that is the window `config.crop` of images of `config.image_size`, it is cut out of their middle, as in tests.
+    Images are resized to the shape. If networks saw the window `config.crop` of images of
+    `config.image_size`, the centre is cropped, as in tests.
     """
     is_window = config.image_size is not None and shape[1:] == (config.crop, config.crop)
     whole = (shape[0], config.image_size, config.image_size) if config.image_size is not None and is_window else shape
-    x, ids = _source_of(config.source).read_inputs(config, whole)
-    return windowed(fitted(x, whole, config.source), config.crop if is_window else None), ids
+    x, ids = _find_source(config.source).read_inputs(config, whole)
+    return centre_crop_inputs(fit_to_shape(x, whole, config.source), config.crop if is_window else None), ids
 
 
-def _test_rows(config: DataConfig, shape: Shape) -> Rows:
-    """The rows at `config.test`, or its test part where that itself has two."""
+def _read_test(config: DataConfig, shape: Shape) -> Rows:
+    """Read the rows at `config.test`, or only its test set if it has one."""
     assert config.test is not None
-    there = config.model_copy(update={"source": config.test, "test": None})
-    parts = _source_of(config.test).read(there, shape)
+    test_config = config.model_copy(update={"source": config.test, "test": None})
+    parts = _find_source(config.test).read(test_config, shape)
     return next(iter(parts.tests.values()), parts.train)
 
 
-def _source_of(name: str) -> Source:
+def _find_source(name: str) -> Source:
     for source in SOURCES:
         if source.accepts(name):
             return source
     fault = "not a kind of data that can be read" if Path(name).exists() else "no such file, folder or bundled data set"
     possible = "; ".join(source.KIND for source in SOURCES)
-    raise DataError(f"{name}: {fault}{_near_miss(name)}; possible are {possible}")
+    raise DataError(f"{name}: {fault}{_suggest(name)}; possible are {possible}")
 
 
-def _near_miss(name: str) -> str:
-    """A question with the name that was perhaps meant."""
+def _suggest(name: str) -> str:
+    """Ask whether a similar name was meant."""
     bundled = [known for source in SOURCES for known in source.BUNDLED]
     beside = [str(path) for path in Path(name).parent.iterdir()] if Path(name).parent.is_dir() else []
     close = difflib.get_close_matches(name, bundled, 1, 0.6) or difflib.get_close_matches(name, beside, 1, 0.8)

@@ -1,7 +1,8 @@
-"""Arrays on disk that took long to make, under a key that says what is in them.
+"""A cache on disk of arrays that took long to make, under keys that identify their content.
 
-They are in `folder()`, which may be deleted at any time. An entry is KEY.npy with KEY.json beside it; both are written under another
-name first, so that what has its right name is whole. KEY.lock makes a second process wait for the first and then read.
+It is in `folder()`, which may be deleted at any time. An entry is KEY.npy and KEY.json; both are
+first written under another name, so that a file with its final name is complete. KEY.lock makes a
+second process wait for the first, then read its result.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -20,173 +21,183 @@ from surelabel import files
 from surelabel.errors import RunError
 
 _log = logging.getLogger("surelabel")
-_told: set[str] = set()
+_reported: set[str] = set()
 
 
 class Entry(NamedTuple):
-    """What is kept."""
+    """A cached array and its metadata."""
 
     array: np.ndarray
-    """Mapped from the file, not to be written to; in memory where there is no cache."""
+    """Mapped from the file and read-only; in memory if it could not be cached."""
     about: dict[str, Any]
-    """Whatever its maker wants to know again, as JSON can hold it."""
+    """Metadata, as JSON can hold them."""
 
 
 class Allocate(Protocol):
-    """Gives an array to fill; the last one asked for is kept."""
+    """Allocates an array to fill; the last one that was asked for is cached."""
 
     def __call__(self, shape: tuple[int, ...], dtype: Any, /) -> np.ndarray:
-        """An array of zeros, or of anything."""
+        """Return an array whose content does not matter."""
 
 
 Make = Callable[[Allocate], dict[str, Any]]
-"""Fills an array that it asks for, and says something about it."""
+"""Fills an array that it allocates, and returns its metadata."""
+
+
+def _accept_any(_found: Entry) -> bool:
+    return True
 
 
 def folder() -> Path:
-    """$SURELABEL_CACHE, else $XDG_CACHE_HOME/surelabel, else ~/.cache/surelabel."""
+    """Return $SURELABEL_CACHE, else $XDG_CACHE_HOME/surelabel, else ~/.cache/surelabel."""
     if chosen := os.environ.get("SURELABEL_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surelabel"
 
 
-def key_of(*parts: object) -> str:
-    """A key from whatever decides about the content: digests, shapes, versions."""
+def make_key(*parts: object) -> str:
+    """Make a key of everything that determines the content: digests, shapes, versions."""
     return hashlib.sha256("\n".join(map(repr, parts)).encode()).hexdigest()
 
 
-def array(key: str, shape: tuple[int, ...], dtype: Any, fill: Callable[[np.ndarray], None]) -> np.ndarray:
-    """The array of this key, which `fill(out)` writes if it is not there yet."""
+def load_or_fill(key: str, shape: tuple[int, ...], dtype: Any, fill: Callable[[np.ndarray], None]) -> np.ndarray:
+    """Return the array of this key; `fill(out)` writes it if it is not cached yet."""
 
     def make(allocate: Allocate) -> dict[str, Any]:
         fill(allocate(shape, dtype))
         return {}
 
-    return entry(key, make, lambda found: found.array.shape == shape and found.array.dtype == np.dtype(dtype)).array
+    def fits(found: Entry) -> bool:
+        return found.array.shape == shape and found.array.dtype == np.dtype(dtype)
+
+    return load_or_make(key, make, fits).array
 
 
-def entry(key: str, make: Make, fits: Callable[[Entry], bool] = lambda found: True) -> Entry:
-    """The entry of this key if it is whole and `fits`, else a new one; without a writable folder it is only in memory."""
+def load_or_make(key: str, make: Make, fits: Callable[[Entry], bool] = _accept_any) -> Entry:
+    """Return the entry of this key if it is complete and `fits`; otherwise make it.
+
+    If the folder is not writable, the entry is only in memory.
+    """
     if (known := find(key, fits)) is not None:
         return known
     with contextlib.ExitStack() as stack:
         try:
             folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-            stack.enter_context(_locked(key))
+            stack.enter_context(files.locked(_file(key, "lock"), busy=_report_waiting))
         except (OSError, RunError) as error:
-            _tell_once(error)
-            return in_memory(make)
+            _report_once(error)
+            return make_in_memory(make)
         # Another process may have made it while this one waited.
         known = find(key, fits)
-        return _made(key, make) if known is None else known
+        return _make_on_disk(key, make) if known is None else known
 
 
-def find(key: str, fits: Callable[[Entry], bool] = lambda found: True) -> Entry | None:
-    """The entry of this key, or None if it is missing, damaged, or does not fit."""
+def find(key: str, fits: Callable[[Entry], bool] = _accept_any) -> Entry | None:
+    """Return the entry of this key, or None if it is missing or damaged, or does not fit."""
     try:
-        about = json.loads(_place(key, "json").read_text(encoding="utf-8"))
-        content = np.load(_place(key, "npy"), mmap_mode="r", allow_pickle=False)
-        is_whole = _place(key, "npy").stat().st_size == content.offset + content.nbytes
-    # A damaged file: OSError, EOFError, ValueError (which JSON's and Unicode's errors are), or content without an offset.
+        about = json.loads(_file(key, "json").read_text(encoding="utf-8"))
+        array = np.load(_file(key, "npy"), mmap_mode="r", allow_pickle=False)
+        is_complete = _file(key, "npy").stat().st_size == array.offset + array.nbytes
+    # A damaged file: OSError, EOFError, ValueError (also from JSON), or no mapped array.
     except (OSError, EOFError, ValueError, AttributeError):
         return None
-    found = Entry(content, about)
-    return found if is_whole and isinstance(about, dict) and fits(found) else None
+    found = Entry(array, about)
+    return found if is_complete and isinstance(about, dict) and fits(found) else None
 
 
-def path_of(key: str) -> Path:
-    """The .npy file of this key."""
-    return _place(key, "npy")
+def array_path(key: str) -> Path:
+    """Return the .npy file of this key."""
+    return _file(key, "npy")
 
 
-def _place(key: str, suffix: str) -> Path:
+def _file(key: str, suffix: str) -> Path:
     return folder() / f"{key}.{suffix}"
 
 
-@contextlib.contextmanager
-def _locked(key: str) -> Iterator[None]:
-    """Nobody else makes this entry meanwhile; the lock ends with the process, however that ends."""
-    with files.locked(_place(key, "lock"), busy=_tell_wait):
-        yield
-
-
-def _tell_wait() -> None:
-    _log.info("waiting for another process that prepares the same data")
-
-
-def in_memory(make: Make) -> Entry:
-    """What `make` makes, without a cache."""
-    kept: list[np.ndarray] = []
+def make_in_memory(make: Make) -> Entry:
+    """Make an entry without caching it."""
+    last: list[np.ndarray] = []
 
     def allocate(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-        kept[:] = [np.zeros(shape, dtype)]
-        return kept[0]
+        last[:] = [np.zeros(shape, dtype)]
+        return last[0]
 
     about = make(allocate)
-    return Entry(kept[0], about)
+    return Entry(last[0], about)
 
 
-def _made(key: str, make: Make) -> Entry:
+def _make_on_disk(key: str, make: Make) -> Entry:
     _remove_unfinished()
     with contextlib.ExitStack() as stack:
-        kept: list[tuple[np.ndarray, Path]] = []
+        last: list[tuple[np.ndarray, Path]] = []
 
         def allocate(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-            # A new file each time: one that is mapped must keep its length.
-            temporary = stack.enter_context(files.new_file(_place(key, "npy")))
-            kept[:] = [(_on_disk(temporary, shape, dtype), temporary)]
-            return kept[0][0]
+            # A new file each time, because the length of a mapped one must not change.
+            temporary = stack.enter_context(files.new_file(_file(key, "npy")))
+            last[:] = [(_map_new_file(temporary, shape, dtype), temporary)]
+            return last[0][0]
 
         about = make(allocate)
-        content, temporary = kept[0]
-        return _committed(key, temporary, content, about)
+        array, temporary = last[0]
+        return _commit(key, temporary, array, about)
 
 
-def _on_disk(path: Path, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """A file to be filled, or memory where the disk has no room: writing to a map without room would kill the process."""
+def _map_new_file(path: Path, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Map a file to fill, or allocate memory if the disk is full.
+
+    Writing to a map without room on the disk would kill the process.
+    """
     try:
-        out = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
+        out: np.ndarray = np.lib.format.open_memmap(path, "w+", np.dtype(dtype), shape)
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), 0, max(path.stat().st_size, 1))
         return out
-    except (OSError, ValueError) as error:  # an array without elements cannot be mapped
+    except (OSError, ValueError) as error:  # ValueError: an array without elements cannot be mapped
         if isinstance(error, OSError):
-            _tell_once(error)
+            _report_once(error)
         return np.zeros(shape, dtype)
 
 
-def _committed(key: str, temporary: Path, content: np.ndarray, about: dict[str, Any]) -> Entry:
-    if not isinstance(content, np.memmap):
-        return Entry(content, about)
+def _commit(key: str, temporary: Path, array: np.ndarray, about: dict[str, Any]) -> Entry:
+    """Give the files their final names.
+
+    An array that is only in memory, or a failing disk, is no error.
+    """
+    if not isinstance(array, np.memmap):
+        return Entry(array, about)
     try:
-        content.flush()
-        files.replace_text(_place(key, "json"), json.dumps(about))
+        array.flush()
+        files.replace_text(_file(key, "json"), json.dumps(about))
         files.sync(temporary)
-        temporary.replace(_place(key, "npy"))
+        temporary.replace(_file(key, "npy"))
     except OSError as error:
-        _tell_once(error)
-        return Entry(content, about)
-    return Entry(np.load(_place(key, "npy"), mmap_mode="r", allow_pickle=False), about)
+        _report_once(error)
+        return Entry(array, about)
+    return Entry(np.load(_file(key, "npy"), mmap_mode="r", allow_pickle=False), about)
 
 
 def _remove_unfinished() -> None:
-    """Remove what killed processes left half written; a living one holds the lock of its key."""
+    """Remove half-written files of killed processes; a running one holds the lock of its key."""
     for leftover in folder().glob(f".*{files.TEMPORARY}"):
         key = leftover.name.split(".")[1]
-        with contextlib.suppress(OSError, RunError), files.locked(_place(key, "lock"), busy=_leave):
+        with contextlib.suppress(OSError, RunError), files.locked(_file(key, "lock"), busy=_give_up):
             leftover.unlink(missing_ok=True)
 
 
-def _leave() -> None:
+def _give_up() -> None:
     raise BlockingIOError
 
 
-def _tell_once(error: OSError | RunError) -> None:
-    """One line for each kind of failure, not for each array."""
+def _report_waiting() -> None:
+    _log.info("waiting for another process that prepares the same data")
+
+
+def _report_once(error: OSError | RunError) -> None:
+    """Log one line for each kind of failure, not for each array."""
     known = error.strerror or errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else str(error)
     reason = known or "unknown error"
-    if reason not in _told:
-        _told.add(reason)
+    if reason not in _reported:
+        _reported.add(reason)
         _log.warning(
             "%s: cannot keep data for the next run here (%s); $SURELABEL_CACHE names another folder", folder(), reason
         )

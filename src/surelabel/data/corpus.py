@@ -1,4 +1,4 @@
-"""Labelled rows in memory, and the parts a data set has."""
+"""A data set in memory: labelled rows, and the parts they are split into."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surelabel.data.inputs import Inputs, Shape, digest_of, subset
-from surelabel.data.rows import Look
+from surelabel.data.inputs import Inputs, Shape, digest_inputs, select_rows
+from surelabel.data.sources.interface import ImageDefaults
 from surelabel.errors import DataError
 
 
 @dataclass(frozen=True)
 class Examples:
-    """N inputs with their given labels; the clean ones stand here where they are known, and no method sees them."""
+    """N inputs with their given labels, and the clean ones if known, which no method sees."""
 
     x: Inputs
     """(N, C, H, W) uint8 images, or (N, D) float32 features."""
@@ -23,9 +23,9 @@ class Examples:
     ids: np.ndarray
     """(N,) str: what the user calls each row; unique and stable."""
     clean: Tensor | None = None
-    """(N,) int64: the true label, where it is known."""
+    """(N,) int64: the true label, if known."""
     trusted: Tensor | None = None
-    """(N,) bool: the rows whose given label a person has confirmed; None is nobody's."""
+    """(N,) bool: the rows whose given label a person has confirmed; None means none."""
     crop: int | None = None
     """Side of the window of an image that networks see; None is the whole image."""
 
@@ -39,63 +39,67 @@ class Examples:
 
     @property
     def input_shape(self) -> Shape:
-        """Of one input as networks see it."""
+        """The shape of one input as networks see it."""
         channels, *sides = self.x.shape[1:]
         return (channels, self.crop, self.crop) if self.crop and sides else tuple(self.x.shape[1:])
 
     def subset(self, positions: np.ndarray) -> "Examples":
-        """The rows at `positions`, in that order."""
+        """Return the rows at `positions`, in that order."""
         index = torch.from_numpy(np.asarray(positions, dtype=np.int64))
         clean, trusted = (None if part is None else part[index] for part in (self.clean, self.trusted))
-        return Examples(subset(self.x, positions), self.label[index], self.ids[positions], clean, trusted, self.crop)
+        x = select_rows(self.x, positions)
+        return Examples(x, self.label[index], self.ids[positions], clean, trusted, self.crop)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A data set: rows to train on, rows held out with their given labels, and any number of test sets."""
+    """A data set: training rows, validation rows with their given labels, and test sets."""
 
     train: Examples
     class_names: tuple[str, ...]
     validation: Examples | None = None
     tests: dict[str, Examples] = field(default_factory=dict)
-    look: Look = field(default_factory=Look)
+    image_defaults: ImageDefaults = field(default_factory=ImageDefaults)
     feature_names: tuple[str, ...] | None = None
-    """Of inputs that are not images, where the source names them."""
+    """Of inputs that are not images, if the source names them."""
 
     @property
     def num_classes(self) -> int:
         """K."""
         return len(self.class_names)
 
-    def checked(self, source: str) -> "Corpus":
-        """Itself, or an error that names what cannot be trained on."""
+    @property
+    def parts(self) -> dict[str, Examples]:
+        """All rows by the name of their part."""
+        named = {"train": self.train, "validation": self.validation, **self.tests}
+        return {name: rows for name, rows in named.items() if rows is not None}
+
+    def validate(self, source: str) -> None:
+        """Raise if the data cannot be trained on, and name the reason."""
         if len(self.train) < 2:
             raise DataError(f"{source}: {len(self.train)} training sample(s); at least 2 are needed")
-        if len(self.train.label.unique()) < 2:
+        if (self.train.label == self.train.label[0]).all():
             single = self.class_names[int(self.train.label[0])]
             raise DataError(f"{source}: a single class ({single}); at least 2 are needed")
         if len(set(self.train.ids)) != len(self.train.ids):
             names, counts = np.unique(self.train.ids, return_counts=True)
             twice = str(names[counts > 1][0])
             raise DataError(f"{source}: the id {twice!r} stands for {counts[counts > 1][0]} rows; ids must be unique")
-        for part, rows in {"train": self.train, "validation": self.validation, **self.tests}.items():
-            if rows is not None:
-                refuse_not_finite(rows.x, rows.ids, source, f" {part}")
-        return self
+        for name, rows in self.parts.items():
+            refuse_not_finite(rows.x, rows.ids, source, f" {name}")
 
     def fingerprint(self) -> str:
-        """A hash over class names, and over ids, inputs and given labels of all parts, by which a run recognises its data."""
+        """Hash class names, ids, inputs and given labels, by which a run recognises its data."""
         digest = hashlib.sha256("\n".join(self.class_names).encode())
-        for name, rows in {"train": self.train, "validation": self.validation, **self.tests}.items():
-            if rows is not None:
-                digest.update("\n".join((name, *map(str, rows.ids))).encode())
-                digest.update(rows.label.numpy().tobytes())
-                digest.update(digest_of(rows.x).encode())
+        for name, rows in self.parts.items():
+            digest.update("\n".join((name, *map(str, rows.ids))).encode())
+            digest.update(rows.label.numpy().tobytes())
+            digest.update(digest_inputs(rows.x).encode())
         return digest.hexdigest()
 
 
 def refuse_not_finite(x: Inputs, ids: np.ndarray, source: str, part: str = "") -> None:
-    """An error for features that are NaN or infinite; those that are not in memory show it when they are trained on."""
+    """Raise if features in memory are NaN or infinite; others are noticed during training."""
     if isinstance(x, Tensor) and x.is_floating_point():
         bad = ~torch.isfinite(x).flatten(1).all(1)
         if bad.any():

@@ -1,4 +1,4 @@
-"""Rows with equal inputs, found by hash: within the training rows, and between them and a test set."""
+"""Find rows with equal inputs: among the training rows, and between them and a test set."""
 
 import hashlib
 from collections import defaultdict
@@ -14,7 +14,7 @@ _ROWS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
-class Twins:
+class DuplicateGroup:
     """Rows that share one input."""
 
     ids: tuple[str, ...]
@@ -27,8 +27,8 @@ class Twins:
         return len(set(self.labels)) > 1
 
 
-def hashes(x: Inputs) -> list[bytes]:
-    """A hash of each input; 128 bits, so that an accident among billions of rows is not to be expected."""
+def hash_rows(x: Inputs) -> list[bytes]:
+    """Return a hash of each input; with 128 bits, even billions of rows hardly ever collide."""
     found: list[bytes] = []
     for start in range(0, len(x), _ROWS_AT_ONCE):
         rows = x[torch.arange(start, min(start + _ROWS_AT_ONCE, len(x)))].contiguous().numpy()
@@ -36,20 +36,20 @@ def hashes(x: Inputs) -> list[bytes]:
     return found
 
 
-def twins(rows: Examples, keys: list[bytes]) -> list[Twins]:
-    """Groups of rows with equal inputs, in the order of their first row; `keys` are the rows' hashes."""
+def find_duplicates(rows: Examples, hashes: list[bytes]) -> list[DuplicateGroup]:
+    """Group the rows with equal hashes, in the order of their first row."""
     groups: dict[bytes, list[int]] = defaultdict(list)
-    for position, key in enumerate(keys):
-        groups[key].append(position)
+    for position, digest in enumerate(hashes):
+        groups[digest].append(position)
     labels = rows.label.tolist()
     return [
-        Twins(tuple(str(rows.ids[p]) for p in group), tuple(labels[p] for p in group))
+        DuplicateGroup(tuple(str(rows.ids[p]) for p in group), tuple(labels[p] for p in group))
         for group in groups.values()
         if len(group) > 1
     ]
 
 
-def leaked(keys: list[bytes], test_keys: list[bytes]) -> np.ndarray:
-    """Positions of the test rows whose input is also trained on."""
-    known = set(keys)
-    return np.flatnonzero([key in known for key in test_keys])
+def find_leaked_rows(hashes: list[bytes], test_hashes: list[bytes]) -> np.ndarray:
+    """Return the positions of the test rows whose input is also trained on."""
+    known = set(hashes)
+    return np.flatnonzero([digest in known for digest in test_hashes])

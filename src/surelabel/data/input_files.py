@@ -7,7 +7,7 @@ from pathlib import Path
 
 from surelabel.config import DataConfig, RunConfig
 from surelabel.data import SOURCES
-from surelabel.data.sources.arrays import npy
+from surelabel.data.sources import array_files
 from surelabel.data.sources.image_files import table_images
 from surelabel.data.sources.tables import table_file
 from surelabel.errors import SurelabelError
@@ -17,7 +17,7 @@ from surelabel.runs.run_dir import RunDir
 
 
 def named_paths(config: DataConfig) -> Iterator[Path]:
-    """Yield every file and folder that these settings name; the name of a data set is not a path."""
+    """Yield every file and folder that these settings name; names of bundled data are no paths."""
     bundled = {name for source in SOURCES for name in source.BUNDLED}
     sources = [name for name in (config.source, config.test) if name not in bundled]
     named = [*sources, config.root, config.labels, config.trusted, *config.options.values()]
@@ -25,30 +25,33 @@ def named_paths(config: DataConfig) -> Iterator[Path]:
 
 
 def input_files(config: DataConfig) -> Iterator[Path]:
-    """Yield every file and folder that these settings name, and those the files lead to."""
+    """Yield every file and folder that these settings name, and the files that belong to those."""
     yield from named_paths(config)
     for source in (name for name in (config.source, config.test) if name is not None):
-        if npy.accepts(source):
-            yield from npy.label_files(Path(source))
+        if array_files.is_single_array(source):
+            yield from array_files.label_files(Path(source))
         if table_file.accepts(source):
             with contextlib.suppress(SurelabelError):  # an unreadable table protects only itself
                 yield from (table_images(config.model_copy(update={"source": source})) or {}).values()
 
 
-def refuse_losing(
+def refuse_overwriting_inputs(
     out: Path | None, runs: Iterable[RunDir] = (), more: Iterable[Path] = (), option: str = "--out"
 ) -> None:
-    """Raise if `out` would replace a file of these runs, of the data they were trained on, or one of `more`."""
+    """Raise if `out` would replace a file of these runs, one of their data, or one of `more`."""
     if out is not None:
         refuse_overwriting(out, chain(more, *map(_files_behind, runs)), option)
 
 
 def _files_behind(run: RunDir) -> Iterator[Path]:
-    """Yield what a run consists of and was trained on; relative paths as seen from here and from where it began."""
+    """Yield the files of a run and those it was trained on.
+
+    Relative paths are resolved both from here and from the folder in which the run was started.
+    """
     yield from run.own_files()
     yield from configured_files(config_from_here(run))
-    began = Path(run.environment().get("folder", "."))
-    yield from (began / path for path in configured_files(run.config()))
+    started_in = Path(run.environment().get("folder", "."))
+    yield from (started_in / path for path in configured_files(run.config()))
 
 
 def configured_files(config: RunConfig) -> Iterator[Path]:

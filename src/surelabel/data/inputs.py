@@ -1,4 +1,4 @@
-"""Inputs that can be indexed: a tensor in memory, an array mapped from a file, or images that are decoded when asked for."""
+"""Inputs that can be indexed: a tensor, an array mapped from a file, or images to be decoded."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ _CHUNK = 2**24
 """Bytes that are hashed at once."""
 
 
-class Lazy(ABC):
+class LazyInputs(ABC):
     """N inputs of one shape that are not in memory."""
 
     shape: tuple[int, ...]
@@ -30,24 +30,24 @@ class Lazy(ABC):
 
     @abstractmethod
     def __getitem__(self, index: Tensor) -> Tensor:
-        """The inputs at positions `index` (B,), in memory."""
+        """Read the inputs at positions `index` (B,) into memory."""
 
     @abstractmethod
-    def subset(self, positions: np.ndarray) -> "Lazy":
-        """The inputs at `positions`, in that order, still not in memory."""
+    def subset(self, positions: np.ndarray) -> "LazyInputs":
+        """Return the inputs at `positions`, in that order, without reading them."""
 
     @abstractmethod
     def digest(self) -> str:
-        """A hash that changes when what would be read changes."""
+        """Return a hash that changes when the inputs change."""
 
 
-Inputs = Tensor | Lazy
+Inputs = Tensor | LazyInputs
 
 
-class Mapped(Lazy):
-    """The array of an .npy file, of which the system reads what is asked for.
+class MappedInputs(LazyInputs):
+    """The array of an .npy file, of which the system reads only the rows that are asked for.
 
-    `stamp` is a hash of what is in it, where that is known; the file may then be made anew without being another.
+    `stamp` is a hash of the content, if known: writing the same file again is then not a change.
     """
 
     def __init__(
@@ -58,16 +58,24 @@ class Mapped(Lazy):
         self.dtype = torch.uint8 if array.dtype == np.uint8 else torch.float32
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        rows = index.cpu().numpy() if self.positions is None else self.positions[index.cpu().numpy()]
-        return torch.from_numpy(self.array[rows]).to(self.dtype)
+        return torch.from_numpy(self.read_rows(index)).to(self.dtype)
 
-    def subset(self, positions: np.ndarray) -> "Mapped":
-        """The rows at `positions`."""
-        own = positions if self.positions is None else self.positions[positions]
-        return Mapped(self.path, self.array, own, self.stamp)
+    def read_rows(self, index: Tensor) -> np.ndarray:
+        """Read the rows at `index` as they are in the file."""
+        rows: np.ndarray = self.array[self.positions_in_file(index.cpu().numpy())]
+        return rows
+
+    def positions_in_file(self, positions: np.ndarray) -> np.ndarray:
+        """Return where in the file the rows at `positions` are."""
+        found: np.ndarray = positions if self.positions is None else self.positions[positions]
+        return found
+
+    def subset(self, positions: np.ndarray) -> "MappedInputs":
+        """Return the rows at `positions`."""
+        return MappedInputs(self.path, self.array, self.positions_in_file(positions), self.stamp)
 
     def digest(self) -> str:
-        """By name, size and time of the file, because reading all of it would take minutes, and by the rows."""
+        """Hash the positions and the file's name, size and time: reading it would take minutes."""
         status = None if self.stamp else self.path.stat()
         known = self.stamp if status is None else f"{self.path.name} {status.st_size} {status.st_mtime_ns}"
         digest = hashlib.sha256(str(known).encode())
@@ -75,50 +83,50 @@ class Mapped(Lazy):
         return digest.hexdigest()
 
     def __reduce__(self) -> Any:
-        """For worker processes: the file's name instead of its content."""
-        return _mapped_again, (self.path, self.positions, self.stamp)
+        """Send worker processes the file's name instead of its content."""
+        return _map_again, (self.path, self.positions, self.stamp)
 
 
-class Windowed(Lazy):
-    """The middle windows of images that are not in memory."""
+def _map_again(path: Path, positions: np.ndarray | None, stamp: str | None) -> MappedInputs:
+    return MappedInputs(path, np.load(path, mmap_mode="r", allow_pickle=False), positions, stamp)
 
-    def __init__(self, whole: Lazy, side: int) -> None:
+
+class CentreCropped(LazyInputs):
+    """The centre crops of images that are not in memory."""
+
+    def __init__(self, whole: LazyInputs, side: int) -> None:
         self.whole, self.side = whole, side
         self.shape, self.dtype = (*whole.shape[:2], side, side), whole.dtype
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        return centred(self.whole[index], self.side)
+        return centre_crop(self.whole[index], self.side)
 
-    def subset(self, positions: np.ndarray) -> "Windowed":
-        """The windows at `positions`."""
-        return Windowed(self.whole.subset(positions), self.side)
+    def subset(self, positions: np.ndarray) -> "CentreCropped":
+        """Return the crops at `positions`."""
+        return CentreCropped(self.whole.subset(positions), self.side)
 
     def digest(self) -> str:
-        """Of the images and the side."""
+        """Hash the images and the side."""
         return hashlib.sha256(f"{self.whole.digest()} {self.side}".encode()).hexdigest()
 
 
-def centred(x: Tensor, side: int | None) -> Tensor:
-    """The middle window of images (B, C, H, W); None is the whole image, and features stay what they are."""
+def centre_crop(x: Tensor, side: int | None) -> Tensor:
+    """Crop images (B, C, H, W) about their centre; None, or features, leave `x` as it is."""
     if side is None or x.dim() != 4:
         return x
     top, left = ((length - side + 1) // 2 for length in x.shape[2:])
     return x[:, :, top : top + side, left : left + side]
 
 
-def windowed(x: Inputs, side: int | None) -> Inputs:
-    """The middle windows of images, wherever they are."""
+def centre_crop_inputs(x: Inputs, side: int | None) -> Inputs:
+    """Crop images about their centre, whether they are in memory or not."""
     if isinstance(x, Tensor):
-        return centred(x, side)
-    return x if side is None else Windowed(x, side)
-
-
-def _mapped_again(path: Path, positions: np.ndarray | None, stamp: str | None) -> Mapped:
-    return Mapped(path, np.load(path, mmap_mode="r", allow_pickle=False), positions, stamp)
+        return centre_crop(x, side)
+    return x if side is None else CentreCropped(x, side)
 
 
 def available_memory() -> int:
-    """Bytes that could be taken without pushing anything out; a quarter of all where the system does not say."""
+    """Return the bytes that are free, or a quarter of all memory if the system does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
@@ -126,17 +134,17 @@ def available_memory() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
 
 
-def subset(x: Inputs, positions: np.ndarray) -> Inputs:
-    """The inputs at `positions`, in that order."""
+def select_rows(x: Inputs, positions: np.ndarray) -> Inputs:
+    """Return the inputs at `positions`, in that order."""
     return x[torch.from_numpy(np.asarray(positions, dtype=np.int64))] if isinstance(x, Tensor) else x.subset(positions)
 
 
-def digest_of(x: Inputs) -> str:
-    """A hash of the inputs."""
-    if isinstance(x, Lazy):
+def digest_inputs(x: Inputs) -> str:
+    """Return a hash of all inputs."""
+    if isinstance(x, LazyInputs):
         return x.digest()
     digest = hashlib.sha256()
     rows_at_once = max(1, _CHUNK // max(1, x[:1].numel() * x.element_size()))
-    for part in x.split(rows_at_once) if len(x) else ():
-        digest.update(part.contiguous().numpy().data)
+    for start in range(0, len(x), rows_at_once):
+        digest.update(x[start : start + rows_at_once].contiguous().numpy().data)
     return digest.hexdigest()

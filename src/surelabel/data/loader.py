@@ -1,4 +1,4 @@
-"""From rows to batches: every row exactly once an epoch, on exactly one rank, in an order that the seed decides."""
+"""Batches of rows: every row once an epoch, on one rank, in an order that depends on the seed."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,17 +13,20 @@ from surelabel.core.collective import gathered, rank, world_size
 from surelabel.core.stages import View, seed_of
 from surelabel.data.augment import Augment
 from surelabel.data.corpus import Examples
-from surelabel.data.images.stream import Request, StreamedImages, prefetched
-from surelabel.data.inputs import centred
+from surelabel.data.images.stream import Request, StreamedImages, prefetch
+from surelabel.data.inputs import centre_crop
 
 MOVE_BELOW = 2 * 2**30
 """Bytes up to which the inputs are kept on the training device."""
 COLLECTED = 16 * 2**20
-"""Bytes of inputs up to which 512 rows are looked at together where nothing is trained; of larger ones fewer."""
+"""Bytes of inputs up to which `collect` takes 512 rows at once; it takes fewer of larger inputs."""
 
 
 def batch_bounds(num_rows: int, batch_size: int) -> list[tuple[int, int]]:
-    """Where batches begin and end; a last batch of one row is merged into the one before, for batch norm needs two."""
+    """Return where batches begin and end.
+
+    A last batch of a single row is merged into the one before it, because batch norm needs two.
+    """
     batch_size = min(batch_size, num_rows)
     starts = list(range(0, num_rows, batch_size))
     if len(starts) > 1 and num_rows - starts[-1] == 1:
@@ -32,7 +35,10 @@ def batch_bounds(num_rows: int, batch_size: int) -> list[tuple[int, int]]:
 
 
 def own_part(rows: Tensor) -> Tensor:
-    """This rank's contiguous part of a global batch, padded with -1 so that all ranks have equally many, at least two."""
+    """Return this rank's contiguous part of a global batch.
+
+    It is padded with -1, so that all ranks have equally many rows, and at least two.
+    """
     world = world_size()
     if world == 1:
         return rows
@@ -41,17 +47,42 @@ def own_part(rows: Tensor) -> Tensor:
     return torch.cat([own, own.new_full((size - len(own),), -1)])
 
 
+def draw_epoch(rows: Tensor, given: Tensor, count: int, balanced: bool, seed: int) -> Tensor:
+    """Draw at most `count` of `rows` and sort them; `given` (N,) are the labels of all positions.
+
+    If balanced, each of the K labels among `rows` contributes at most ceil(count / K) rows. A label
+    with fewer contributes all of them and is not made up for, as in the protocol of Clothing1M.
+    """
+    shuffled = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
+    if balanced:
+        label = given[shuffled]
+        num_labels = int((label.bincount() > 0).sum())
+        most = -(-count // max(1, num_labels))
+        shuffled = shuffled[_place_in_class(label) < most]
+    return shuffled[:count].sort().values
+
+
+def _place_in_class(label: Tensor) -> Tensor:
+    """Return for each row (n,) how many rows before it have the same label."""
+    order = label.argsort(stable=True)
+    counts = label.bincount()
+    first = (counts.cumsum(0) - counts)[label[order]]
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(label)) - first
+    return place
+
+
 class Order(NamedTuple):
     """A batch to make."""
 
     rows: Tensor
-    """(B,) positions, -1 being padding."""
+    """(B,) positions; -1 is padding."""
     seed: int
     """Of the augmentation."""
 
 
 class Loader:
-    """Batches of one set of rows; `seed` decides order and augmentation, together with the place in the run."""
+    """Batches of rows, whose order and augmentation depend on `seed` and the place in the run."""
 
     def __init__(
         self,
@@ -69,26 +100,29 @@ class Loader:
         self._label = examples.label.to(self.device)
 
     def rows(self, view: View) -> Tensor:
-        """(n,) positions that a view names."""
+        """Return the positions (n,) that a view covers."""
         return torch.arange(len(self.examples)) if view.indices is None else view.indices.cpu()
 
     def bounds(self, view: View) -> list[tuple[int, int]]:
-        """Where the view's batches begin and end."""
+        """Return where the view's batches begin and end."""
         num_rows = len(self.examples) if view.indices is None else len(view.indices)
         return batch_bounds(num_rows, view.batch_size or self.batch_size)
 
     def passes(self, views: dict[str, View], place: str, start: int = 0) -> Iterator[dict[str, Batch]]:
-        """One batch per view and step, from step `start`; the first view sets the length and the others cycle."""
+        """Yield one batch per view and step, from step `start`.
+
+        The first view decides the number of steps; the others start over as often as needed.
+        """
         num_steps = len(self.bounds(next(iter(views.values())))) - start
-        walks = {
+        batches = {
             name: self._batches(islice(self._orders(view, f"{place}/{name}", start), num_steps), view)
             for name, view in views.items()
         }
         for _ in range(num_steps):
-            yield {name: next(walk) for name, walk in walks.items()}
+            yield {name: next(of_view) for name, of_view in batches.items()}
 
     def _orders(self, view: View, place: str, start: int) -> Iterator[Order]:
-        """This rank's part of each batch, from batch `start` on, without end."""
+        """Yield this rank's part of each batch, from batch `start`, without end."""
         rows, bounds = self.rows(view), self.bounds(view)
         cycle, step = divmod(start, len(bounds))
         while True:
@@ -100,52 +134,55 @@ class Loader:
 
     def _batches(self, orders: Iterable[Order], view: View) -> Iterator[Batch]:
         if isinstance(self._x, StreamedImages):
-            for order, looks in prefetched(self._x, orders, lambda order: self._request(order, view)):
-                yield self._batch(order, view, looks)
+            for order, images in prefetch(self._x, orders, lambda order: self._request(order, view)):
+                yield self._augmented_batch(order, view, images)
         else:
             for order in orders:
                 yield self.batch(order.rows, view, order.seed)
 
     def batch(self, index: Tensor, view: View, seed: int = 0) -> Batch:
-        """The rows at `index`, -1 being padding that shows some real row with weight 0."""
+        """Return the rows at `index`; padding (-1) shows some real row with weight 0."""
         order, shown = Order(index, seed), index.clamp(min=0)
         if isinstance(self._x, StreamedImages):
-            return self._batch(order, view, self._x.looks(self._request(order, view)))
-        if isinstance(self._x, Tensor):  # selecting copies whole rows, indexing goes element by element
-            return self._batch(order, view, [self._x.index_select(0, shown.to(self._x.device))])
-        return self._batch(order, view, [self._x[shown]])
+            return self._augmented_batch(order, view, self._x.decode(self._request(order, view)))
+        if isinstance(self._x, Tensor):  # index_select copies whole rows, indexing copies element by element
+            return self._augmented_batch(order, view, [self._x.index_select(0, shown.to(self._x.device))])
+        return self._augmented_batch(order, view, [self._x[shown]])
 
     def _request(self, order: Order, view: View) -> Request:
-        """What workers are to decode; with a random window for each copy where the view is augmented."""
+        """Return what workers should decode: a random window for each copy of an augmented view."""
         crop, shown = self.examples.crop, order.rows.cpu().clamp(min=0).numpy()
         if crop is None or self.augment is None or not view.augment:
             return Request(shown, crop)
         places = [self.augment.places(order.rows.cpu(), order.seed, copy) for copy in range(view.copies)]
         return Request(shown, crop, torch.stack(places).numpy())
 
-    def _batch(self, order: Order, view: View, looks: Sequence[Tensor] | Tensor) -> Batch:
-        """From one look at each row, or one for each copy, before augmentation."""
+    def _augmented_batch(self, order: Order, view: View, images: Sequence[Tensor] | Tensor) -> Batch:
+        """Make a batch from inputs before augmentation: one for all copies, or one for each."""
         index = order.rows.to(self.device)
-        raw = [look.to(self.device) for look in looks]
-        views = tuple(self._look(raw[copy % len(raw)], index, view, order.seed, copy) for copy in range(view.copies))
+        raw = [x.to(self.device) for x in images]
+        views = tuple(self._augment(raw[copy % len(raw)], index, view, order.seed, copy) for copy in range(view.copies))
         return Batch(index, views, self._label[index.clamp(min=0)], (index >= 0).to(torch.float32))
 
-    def _look(self, x: Tensor, index: Tensor, view: View, seed: int, copy: int) -> Tensor:
+    def _augment(self, x: Tensor, index: Tensor, view: View, seed: int, copy: int) -> Tensor:
         if self.augment is None or not view.augment:
-            return centred(x, self.examples.crop)
+            return centre_crop(x, self.examples.crop)
         return self.augment(x, index, seed, copy, is_strong=view.augment == "strong")
 
     def collect(self, function: Callable[[Batch], Tensor], view: View, seed: int = 0) -> Tensor:
-        """`function` of every batch as (n, ...) rows in the view's order, equal on all ranks; `seed` is of augmentation."""
+        """Return `function` of all batches as rows (n, ...), in the view's order and on all ranks.
+
+        `seed` is that of the augmentation.
+        """
         rows = self.rows(view)
-        bounds = batch_bounds(len(rows), view.batch_size or self._most_rows()) if len(rows) else []
+        bounds = batch_bounds(len(rows), view.batch_size or self._rows_to_collect()) if len(rows) else []
         orders = (Order(own_part(rows[begin:end]), seed) for begin, end in bounds)
         parts = []
         for (begin, end), batch in zip(bounds, self._batches(orders, view), strict=True):
             parts.append(gathered(function(batch).contiguous())[: end - begin])
         return torch.cat(parts) if parts else torch.empty(0)
 
-    def _most_rows(self) -> int:
-        """Rows that are looked at together without training: many where they are small."""
+    def _rows_to_collect(self) -> int:
+        """Return how many rows to take at once without training: many if they are small."""
         num_bytes = math.prod(self.examples.x.shape[1:]) * self.examples.x.dtype.itemsize
         return max(self.batch_size, min(512, COLLECTED // num_bytes))

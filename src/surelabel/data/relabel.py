@@ -1,8 +1,10 @@
-"""Labels of your own over any source, and rows whose label a person has confirmed: tables with id and label.
+"""Replace the labels of any source, and mark the rows whose label a person has confirmed.
 
-`data.labels` replaces the source's labels for the rows that it names, or gives a source labels that has none. Where the source
-fixes the order of its classes, whole numbers count them, unless classes are called so. Rows to train on come first:
-a test row gets a label only where no training row has its id. `data.trusted` names rows whose label is right, and may say it.
+Both are CSV files with id and label, which `label_file` reads. `data.labels` overrides the source's
+labels for the rows it names, and can label a source that has no labels. If the source fixes the
+order of its classes, whole numbers are positions in it, unless a class has such a name. A test row
+is only relabelled if no training row has its id. `data.trusted` names the rows whose label is
+right, and may give that label.
 """
 
 import logging
@@ -14,145 +16,113 @@ import torch
 
 from surelabel.config import DataConfig
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.rows import Parts, Rows
-from surelabel.data.sources.tables.csv_file import read_csv
+from surelabel.data.label_file import LabelFile, read_label_file
+from surelabel.data.sources.checks import list_some
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 _log = logging.getLogger("surelabel")
 
-_MOST_SHOWN = 5
 
-
-class LabelFile:
-    """Ids, and labels or blanks where the file has no such column."""
-
-    def __init__(self, path: str, needs_label: bool) -> None:
-        self.path = path
-        self.sheet = read_csv(path)
-        self.ids = self._cells("id")
-        has_label = needs_label or self._find("label") is not None
-        self.labels = self._cells("label") if has_label else None
-        self.place = {name: row for row, name in reversed(list(enumerate(self.ids.tolist())))}
-        self.sheet.refuse(
-            np.array([self.place[name] != row for row, name in enumerate(self.ids.tolist())], dtype=bool),
-            lambda row: f"the id {str(self.ids[row])!r} has a row before",
-        )
-
-    def named(self, class_names: tuple[str, ...] | None) -> np.ndarray:
-        """(n,) str: the labels, as names of classes where those are fixed."""
-        assert self.labels is not None
-        if class_names is None:
-            return self.labels
-        labels = _counted(self.labels, class_names)
-        self.sheet.refuse(
-            ~np.isin(labels, class_names),
-            lambda row: f"there is no class {str(labels[row])!r}; there are {_few(class_names)}",
-        )
-        return labels
-
-    def refuse_unknown(self, parts: Iterable[Rows | Examples], config: DataConfig) -> None:
-        """An error for ids that nowhere exist, if they are most; else they are rows that were removed or skipped, and are listed."""
-        known = [name for rows in parts for name in rows.ids.tolist()]
-        unknown = np.flatnonzero(~np.isin(self.ids, known))
-        if not len(unknown):
-            return
-        counted = f"{len(unknown)} of {len(self.ids)} ids are not in {config.source}: {_few(self.ids[unknown])}"
-        if config.unreadable == "skip":
-            _log.warning("%s: %s, or were left out there", self.path, counted)
-            return
-        if 2 * len(unknown) <= len(self.ids):
-            _log.warning("%s: %s; rows that were removed there are passed over", self.path, counted)
-            return
-        raise DataError(f"{self.sheet.row(unknown[0])}: {counted}; its own are like {known[0]!r}")
-
-    def _find(self, usual: str) -> str | None:
-        return next((name for name in self.sheet.names if name.lower() == usual), None)
-
-    def _cells(self, usual: str) -> np.ndarray:
-        column = self._find(usual)
-        if column is None:
-            raise self.sheet.error(f"there is no column {usual!r}; there are {', '.join(self.sheet.names)}")
-        cells = self.sheet.cells(column)
-        self.sheet.refuse(cells == "", f"{column} is blank")
-        return cells
-
-
-def relabelled(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> tuple[Parts, dict[str, Rows]]:
-    """The parts with the labels of `data.labels`, if that is given; every row must then have one."""
+def relabel(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> tuple[Parts, dict[str, Rows]]:
+    """Replace labels by those of `data.labels`, if that is given; every row must then have one."""
     if config.labels is None:
         return parts, dict(tests)
-    file = LabelFile(config.labels, needs_label=True)
-    file.refuse_unknown([parts.train, *tests.values()], config)
-    labels = file.named(parts.class_names)
+    file = read_label_file(config.labels)
+    _refuse_unknown_ids(file, [parts.train, *tests.values()], config)
+    labels = _class_labels(file, parts.class_names)
     _mention_new_classes(file, labels, parts)
-    train = _replaced(parts.train, file, labels, None, config)
-    others = {name: _replaced(rows, file, labels, train, config, f" {name}") for name, rows in tests.items()}
+    train = _replace_labels(parts.train, file, labels, None, config)
+    others = {name: _replace_labels(rows, file, labels, train, config, f" {name}") for name, rows in tests.items()}
     return replace(parts, train=train), others
 
 
-def trusted_rows(corpus: Corpus, config: DataConfig, before: Corpus | None = None) -> Corpus:
-    """The corpus in which the rows of `data.trusted` are marked, and labelled as that file says.
+def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = None) -> Corpus:
+    """Mark the rows of `data.trusted`, and give them the labels of that file.
 
-    Where the file has no labels, `before` has those that were confirmed: the ones before noise was injected.
+    If the file has no labels, those of `before` are confirmed: the labels before noise injection.
     """
     if config.trusted is None:
         return corpus
-    file = LabelFile(config.trusted, needs_label=False)
-    everywhere = [corpus.train, corpus.validation, *corpus.tests.values()]
-    file.refuse_unknown([rows for rows in everywhere if rows is not None], config)
+    file = read_label_file(config.trusted, needs_values=False)
+    _refuse_unknown_ids(file, corpus.parts.values(), config)
     labels = None
-    if file.labels is not None:
+    if file.values is not None:
         number = {name: position for position, name in enumerate(corpus.class_names)}
-        labels = np.array([number[name] for name in file.named(corpus.class_names).tolist()], dtype=np.int64)
+        labels = np.array([number[name] for name in _class_labels(file, corpus.class_names).tolist()], dtype=np.int64)
     source = before or corpus
-    train = _marked(corpus.train, source.train, file, labels)
+    train = _mark(corpus.train, source.train, file, labels)
     held_out = corpus.validation
     if held_out is not None and source.validation is not None:
-        held_out = _marked(held_out, source.validation, file, labels)
+        held_out = _mark(held_out, source.validation, file, labels)
     return replace(corpus, train=train, validation=held_out)
 
 
-def _marked(rows: Examples, before: Examples, file: LabelFile, labels: np.ndarray | None) -> Examples:
-    place = _places(rows.ids, file)
-    is_trusted = place >= 0
-    said = before.label.numpy() if labels is None else _picked(labels, place)
-    label = np.where(is_trusted, said, rows.label.numpy())
+def _mark(rows: Examples, before: Examples, file: LabelFile, labels: np.ndarray | None) -> Examples:
+    position = file.positions(rows.ids)
+    is_trusted = position >= 0
+    confirmed = before.label.numpy() if labels is None else _pick(labels, position)
+    label = np.where(is_trusted, confirmed, rows.label.numpy())
     return replace(rows, label=torch.from_numpy(label), trusted=torch.from_numpy(is_trusted))
 
 
-def _replaced(
-    rows: Rows, file: LabelFile, labels: np.ndarray, first: Rows | None, config: DataConfig, part: str = ""
+def _replace_labels(
+    rows: Rows, file: LabelFile, labels: np.ndarray, train: Rows | None, config: DataConfig, part: str = ""
 ) -> Rows:
-    place = _places(rows.ids, file)
-    if first is not None:
-        place[np.isin(rows.ids, first.ids)] = -1
-    names = np.where(place >= 0, _picked(labels, place), rows.names)
+    """Replace the labels of one part; `train` is None for the training rows themselves."""
+    position = file.positions(rows.ids)
+    if train is not None:
+        position[np.isin(rows.ids, train.ids)] = -1
+    names = np.where(position >= 0, _pick(labels, position), rows.names)
     unlabelled = np.flatnonzero(names == "")
     if len(unlabelled):
         raise DataError(
-            f"{file.path}: {len(unlabelled)} of {len(names)}{part} rows in {config.source} have no label, neither there "
-            f"nor here: {_few(rows.ids[unlabelled])}"
+            f"{file.path}: {len(unlabelled)} of {len(names)}{part} rows in {config.source} have no label, neither "
+            f"there nor here: {list_some(rows.ids[unlabelled])}"
         )
-    changed = int(((place >= 0) & (names != rows.names)).sum())
-    named = f"names {(place >= 0).sum()} of {len(names)}{part} rows and changes {changed} labels"
-    added = rows.ids[place < 0] if first is None else rows.ids[:0]
-    more = f"; the other {len(added)} keep their own: {_few(added)}" if len(added) else ""
+    changed = int(((position >= 0) & (names != rows.names)).sum())
+    named = f"names {(position >= 0).sum()} of {len(names)}{part} rows and changes {changed} labels"
+    unnamed = rows.ids[position < 0] if train is None else rows.ids[:0]
+    more = f"; the other {len(unnamed)} keep their own: {list_some(unnamed)}" if len(unnamed) else ""
     _log.warning("%s: %s%s", file.path, named, more)
     return replace(rows, names=names)
 
 
-def _places(ids: np.ndarray, file: LabelFile) -> np.ndarray:
-    """(N,) the row of the file for each id, -1 where there is none."""
-    return np.array([file.place.get(name, -1) for name in ids.tolist()], dtype=np.int64)
+def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], config: DataConfig) -> None:
+    """Raise if most ids of the file are in no part; warn of fewer: rows may have been removed."""
+    known = [name for rows in parts for name in rows.ids.tolist()]
+    unknown = np.flatnonzero(~np.isin(file.ids, known))
+    if not len(unknown):
+        return
+    counted = f"{len(unknown)} of {len(file.ids)} ids are not in {config.source}: {list_some(file.ids[unknown])}"
+    if config.unreadable == "skip":
+        _log.warning("%s: %s, or were left out there", file.path, counted)
+    elif 2 * len(unknown) <= len(file.ids):
+        _log.warning("%s: %s; rows that were removed there are passed over", file.path, counted)
+    else:
+        raise DataError(f"{file.table.row(unknown[0])}: {counted}; its own are like {known[0]!r}")
 
 
-def _picked(labels: np.ndarray, place: np.ndarray) -> np.ndarray:
-    """The labels at `place`; anything where that is -1, also from a file without rows."""
-    return labels[place] if len(labels) else np.zeros(len(place), dtype=labels.dtype)
+def _class_labels(file: LabelFile, class_names: tuple[str, ...] | None) -> np.ndarray:
+    """Return the labels (n,) of the file, as class names if those are fixed."""
+    assert file.values is not None
+    if class_names is None:
+        return file.values
+    labels = _numbers_to_names(file.values, class_names)
+    file.table.refuse(
+        ~np.isin(labels, class_names),
+        lambda row: f"there is no class {str(labels[row])!r}; there are {list_some(class_names)}",
+    )
+    return labels
 
 
-def _counted(labels: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
-    """Whole numbers become the classes that they count, if no class is called so."""
+def _pick(labels: np.ndarray, position: np.ndarray) -> np.ndarray:
+    """Return the labels at `position`; those at -1 are arbitrary, also if the file is empty."""
+    return labels[position] if len(labels) else np.zeros(len(position), dtype=labels.dtype)
+
+
+def _numbers_to_names(labels: np.ndarray, class_names: tuple[str, ...]) -> np.ndarray:
+    """Replace whole numbers by the classes at these positions, unless a class has such a name."""
     distinct = set(labels.tolist())
     if not all(name.isdecimal() for name in distinct) or distinct & set(class_names):
         return labels
@@ -163,10 +133,4 @@ def _mention_new_classes(file: LabelFile, labels: np.ndarray, parts: Parts) -> N
     known = set(parts.train.names.tolist()) - {""}
     new = sorted(set(labels.tolist()) - known)
     if known and new and parts.class_names is None:
-        _log.warning("%s: has classes that the data have not: %s", file.path, _few(new))
-
-
-def _few(names: object) -> str:
-    listed = [str(name) for name in np.asarray(names).tolist()]
-    more = f" and {len(listed) - _MOST_SHOWN} more" if len(listed) > _MOST_SHOWN else ""
-    return ", ".join(listed[:_MOST_SHOWN]) + more
+        _log.warning("%s: has classes that the data have not: %s", file.path, list_some(new))

@@ -1,4 +1,4 @@
-"""From named rows to a Corpus: class order, test rows, and rows held out for validation."""
+"""Make a corpus of named rows: order the classes, and split off test and validation rows."""
 
 from collections.abc import Iterable
 
@@ -9,19 +9,20 @@ from torch import Tensor
 from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.rows import Parts, Rows
+from surelabel.data.sources.checks import list_some
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 _MOST_NAMES_SHOWN = 20
 
 
-def divide(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Corpus:
-    """The corpus that `config` asks for; where there is no test part yet, `test_fraction` splits it off."""
-    class_names = parts.class_names or class_order(_all_names(parts.train))
-    crop = config.crop or parts.look.crop
-    train = _encoded(parts.train, class_names, config.source, crop)
+def make_corpus(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Corpus:
+    """Make the corpus that `config` asks for; without `tests`, `test_fraction` splits one off."""
+    class_names = parts.class_names or sort_classes(_all_names(parts.train))
+    crop = config.crop or parts.image_defaults.crop
+    train = _number_labels(parts.train, class_names, config.source, crop)
     encoded = {
-        name: _encoded(rows, class_names, f"{config.test or config.source}: the {name} set", crop)
+        name: _number_labels(rows, class_names, f"{config.test or config.source}: the {name} set", crop)
         for name, rows in tests.items()
     }
     if not tests and config.test_fraction:
@@ -29,38 +30,44 @@ def divide(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Corpus:
     validation = None
     if config.validation_fraction:
         train, validation = _split(train, config.validation_fraction, "validation_fraction", config)
-    return Corpus(train, class_names, validation, encoded, parts.look, parts.feature_names)
+    return Corpus(train, class_names, validation, encoded, parts.image_defaults, parts.feature_names)
 
 
 def _all_names(rows: Rows) -> np.ndarray:
     return rows.names if rows.clean is None else np.concatenate([rows.names, rows.clean])
 
 
-def class_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The distinct names, sorted; by value where all are whole numbers, so that 10 follows 9."""
+def sort_classes(names: Iterable[str]) -> tuple[str, ...]:
+    """Sort the distinct names; by value if all are whole numbers, so that 10 follows 9."""
     distinct = sorted(set(map(str, names)))
     return tuple(sorted(distinct, key=int)) if all(map(_is_whole_number, distinct)) else tuple(distinct)
 
 
-def stratified(label: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions (kept, split off), each in rising order.
+def _is_whole_number(name: str) -> bool:
+    """Return whether the name is a canonical integer; 007 is not, and sorts as text."""
+    return name.removeprefix("-").isdecimal() and str(int(name)) == name
 
-    Each class gives its share, rounded up or down so that round(fraction N) rows are split off, but always keeps a row.
+
+def split_stratified(label: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions that are kept and those that are split off, both sorted.
+
+    Each class contributes its fraction, rounded up or down so that round(fraction N) rows are split
+    off in total, but always keeps a row.
     """
     rng = np.random.default_rng(seed)
     _, group, counts = np.unique(label, return_inverse=True, return_counts=True)
-    taken = _shares(counts, fraction, rng)
-    # Rows in a random order within their class; a row's place in its class says whether it is taken.
+    taken = _counts_to_take(counts, fraction, rng)
+    # Rows in a random order within their class: the first ones of each class are taken.
     order = np.lexsort((rng.random(len(label)), group))
     place = np.arange(len(label)) - np.repeat(np.cumsum(counts) - counts, counts)
     is_taken = place < np.repeat(taken, counts)
     return np.sort(order[~is_taken]), np.sort(order[is_taken])
 
 
-def _shares(counts: np.ndarray, fraction: float, rng: np.random.Generator) -> np.ndarray:
-    """Rows to take from each class: rounded down, and the largest remainders rounded up until the total is right."""
+def _counts_to_take(counts: np.ndarray, fraction: float, rng: np.random.Generator) -> np.ndarray:
+    """Round down for each class, then round up the largest remainders until the total is right."""
     exact = counts * fraction
-    taken = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
+    taken: np.ndarray = np.minimum(np.floor(exact).astype(np.int64), counts - 1)
     missing = max(1, round(float(fraction * counts.sum()))) - int(taken.sum())
     candidates = np.flatnonzero(taken < counts - 1)
     by_remainder = candidates[np.lexsort((rng.random(len(candidates)), taken[candidates] - exact[candidates]))]
@@ -71,14 +78,14 @@ def _shares(counts: np.ndarray, fraction: float, rng: np.random.Generator) -> np
 def _split(rows: Examples, fraction: float, option: str, config: DataConfig) -> tuple[Examples, Examples]:
     if not len(rows):
         raise DataError(f"{config.source}: no training samples")
-    kept, apart = stratified(rows.label.numpy(), fraction, seed_of(option, config.split_seed))
-    if not len(apart):
+    kept, split_off = split_stratified(rows.label.numpy(), fraction, seed_of(option, config.split_seed))
+    if not len(split_off):
         raise DataError(f"{config.source}: data.{option}={fraction} leaves nothing; each class has a single row")
-    return rows.subset(kept), rows.subset(apart)
+    return rows.subset(kept), rows.subset(split_off)
 
 
-def _encoded(rows: Rows, class_names: tuple[str, ...], where: str, crop: int | None) -> Examples:
-    """Rows with class numbers instead of names."""
+def _number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: int | None) -> Examples:
+    """Replace class names by class numbers."""
     label = _numbers(rows.names, class_names, where)
     clean = None if rows.clean is None else _numbers(rows.clean, class_names, where)
     return Examples(rows.x, label, rows.ids, clean, crop=crop)
@@ -89,18 +96,7 @@ def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Ten
     present, inverse = np.unique(names, return_inverse=True)
     for name in present:
         if str(name) not in number:
-            raise DataError(
-                f"{where} has the class {str(name)!r}, which training does not have; there are {_listed(class_names)}"
-            )
+            known = list_some(class_names, _MOST_NAMES_SHOWN)
+            raise DataError(f"{where} has the class {str(name)!r}, which training does not have; there are {known}")
     numbers = np.array([number[str(name)] for name in present], dtype=np.int64)
     return torch.from_numpy(numbers[inverse.reshape(-1)])
-
-
-def _is_whole_number(name: str) -> bool:
-    """Whether the name is how an integer is written; 007 is not, and sorts as text."""
-    return name.removeprefix("-").isdecimal() and str(int(name)) == name
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    more = len(names) - _MOST_NAMES_SHOWN
-    return ", ".join(names[:_MOST_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,8 +1,9 @@
-"""Strong views of images: one change of tone, one of geometry, and a square cut out, drawn for each sample of a batch.
+"""Strong views of images: one change of colour, one of geometry, and a square cut out.
 
-In the manner of RandAugment with two operations followed by Cutout (Cubuk et al., 2020; Sohn et al., 2020), in operations that a whole
-batch can do at once. The ranges below are ours, near the published ones as far as we remember them; they were not compared.
-A row never depends on its batch: every value comes from operations that are rounded element by element.
+They follow RandAugment with two operations and then Cutout (Cubuk et al., 2020; Sohn et al., 2020),
+in operations that work on a whole batch at once. The ranges below are ours; they were chosen close
+to the published ones from memory and not compared with them. An image never depends on its batch:
+all arithmetic is rounded element by element.
 """
 
 import torch
@@ -10,54 +11,60 @@ import torch.nn.functional as F
 from torch import Tensor
 
 NUM_DRAWS = 7
-"""Uniform numbers that a sample's strong view takes."""
+"""Uniform numbers that the strong view of a sample takes."""
 
-_TONES = 5  # brightness, contrast, saturation, posterise, solarise
+_COLOURS = 5  # brightness, contrast, saturation, posterise, solarise
 _GEOMETRIES = 5  # rotation, shear along x and y, shift along x and y
-_LEAST_FACTOR, _LARGEST_FACTOR = 0.1, 1.9
-_MOST_BITS_LOST = 4
-_HALF_TURN = 0.27  # tangent of half the largest angle, which is 30 degrees
+_MIN_FACTOR, _MAX_FACTOR = 0.1, 1.9
+_MAX_BITS_LOST = 4
+_HALF_ANGLE = 0.27  # tangent of half the largest angle, which is 30 degrees
 _SHEAR = 0.3
 _SHIFT = 0.6  # of half the side
 _CUT = 0.5  # of the side
 _GREY = 128
 
 
-def strong(x: Tensor, draws: Tensor) -> Tensor:
-    """(B, C, H, W) uint8 in, the same shape and type out; `draws` (B, NUM_DRAWS) are uniform in [0, 1)."""
-    tone, how_much, geometry, how_far, *cut = draws[:, :, None, None].unbind(1)
-    x = _toned(x, (tone * _TONES).long()[:, None], how_much[:, None])
-    x = _moved(x, (geometry * _GEOMETRIES).long(), 2 * how_far - 1)
+def augment_strongly(x: Tensor, draws: Tensor) -> Tensor:
+    """Augment images (B, C, H, W) uint8; `draws` (B, NUM_DRAWS) are uniform in [0, 1)."""
+    colour, how_much, geometry, how_far, *cut = draws[:, :, None, None].unbind(1)
+    x = _change_colour(x, (colour * _COLOURS).long()[:, None], how_much[:, None])
+    x = _move(x, (geometry * _GEOMETRIES).long(), 2 * how_far - 1)
     return _cut_out(x, *cut)
 
 
-def _toned(x: Tensor, kind: Tensor, amount: Tensor) -> Tensor:
-    """Brightness, contrast and saturation blend with black, with the mean and with grey; the others look at bits and values."""
-    factor = torch.where(kind < 3, _LEAST_FACTOR + (_LARGEST_FACTOR - _LEAST_FACTOR) * amount, 1.0)
+def _change_colour(x: Tensor, kind: Tensor, amount: Tensor) -> Tensor:
+    """Change one of brightness, contrast, saturation, bits and inversion.
+
+    The first three blend with black, with the mean and with grey.
+    """
+    factor = torch.where(kind < 3, _MIN_FACTOR + (_MAX_FACTOR - _MIN_FACTOR) * amount, 1.0)
     base = _mean(x) * (kind == 1) + _grey(x) * (kind == 2)
     x = (x * factor + base * (1 - factor)).round_().clamp_(0, 255).to(torch.uint8)
-    lost = torch.where(kind == 3, (amount * (_MOST_BITS_LOST + 1)).long(), 0).to(torch.uint8)
+    lost = torch.where(kind == 3, (amount * (_MAX_BITS_LOST + 1)).long(), 0).to(torch.uint8)
     x = (x >> lost) << lost
     highest = torch.where(kind == 4, (amount * 256).long(), 255).to(torch.uint8)
-    return x ^ 255 * (x > highest).to(torch.uint8)  # above it the negative
+    return x ^ 255 * (x > highest).to(torch.uint8)  # invert the values above it
 
 
 def _mean(x: Tensor) -> Tensor:
-    """(B, 1, 1, 1) from whole numbers, because a sum of floats depends on how a batch is divided among threads."""
+    """Return the mean (B, 1, 1, 1).
+
+    Whole numbers are summed: a sum of floats depends on how threads divide a batch.
+    """
     return (x.flatten(1).sum(1) / x[0].numel()).floor()[:, None, None, None]
 
 
 def _grey(x: Tensor) -> Tensor:
-    """(B, 1, H, W) the mean over channels."""
+    """Return the mean (B, 1, H, W) over channels."""
     channels = x.to(torch.int16).unbind(1)
     return (sum(channels[1:], channels[0]) / len(channels)).floor()[:, None]
 
 
-def _moved(x: Tensor, kind: Tensor, amount: Tensor) -> Tensor:
-    """Rotated, sheared or shifted, with black beyond the edge."""
+def _move(x: Tensor, kind: Tensor, amount: Tensor) -> Tensor:
+    """Rotate, shear or shift, with black beyond the edge."""
     down, right = (_positions(length, x.device) for length in x.shape[2:])
     down, right = down[None, :, None], right[None, None, :]
-    cosine, sine = _rotation(torch.where(kind == 0, _HALF_TURN * amount, 0.0))
+    cosine, sine = _rotation(torch.where(kind == 0, _HALF_ANGLE * amount, 0.0))
     shear_x, shear_y = (torch.where(kind == number, _SHEAR * amount, 0.0) for number in (1, 2))
     shift_x, shift_y = (torch.where(kind == number, _SHIFT * amount, 0.0) for number in (3, 4))
     from_right = cosine * right + (shear_x - sine) * down + shift_x
@@ -68,18 +75,21 @@ def _moved(x: Tensor, kind: Tensor, amount: Tensor) -> Tensor:
 
 
 def _positions(length: int, device: torch.device) -> Tensor:
-    """The middles of pixels in [-1, 1]."""
+    """Return the centres of pixels in [-1, 1]."""
     return (2 * torch.arange(length, device=device) + 1) / length - 1
 
 
 def _rotation(half: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and sine from the tangent of half the angle: exact arithmetic, where those functions may differ in the last bit."""
+    """Return cosine and sine from the tangent of half the angle.
+
+    This is exact arithmetic; torch.cos and torch.sin may differ in the last bit.
+    """
     square = half * half
     return (1 - square) / (1 + square), 2 * half / (1 + square)
 
 
 def _cut_out(x: Tensor, down: Tensor, right: Tensor, size: Tensor) -> Tensor:
-    """A grey square of at most half the side; part of it may lie outside."""
+    """Cut out a grey square of at most half the side, which may be partly outside."""
     height, width = x.shape[2:]
     half = size * (_CUT / 2 * min(height, width))
     lines, columns = (torch.arange(length, device=x.device) + 0.5 for length in (height, width))

@@ -1,1 +1,1 @@
-"""Executes what methods describe."""
+"""Executes the training that methods describe."""

@@ -1,4 +1,4 @@
-"""Where training stands, and everything needed to go on from there bit by bit."""
+"""The position in a run, and everything needed to resume it bit by bit."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,20 +15,20 @@ from surelabel.runs.run_dir import RunDir
 
 @dataclass
 class Position:
-    """The next thing to do: stage, epoch, pass and batch, and what this epoch has added up so far."""
+    """The next batch to train on, by stage, epoch and pass, and the counters of this epoch."""
 
     finished: list[str] = field(default_factory=list)
     """Names of the stages that have ended."""
     stage: str = ""
-    """The stage under way; empty between stages."""
+    """The current stage; empty between stages."""
     epoch: int = 0
-    """The epoch of the stage that is under way or was last finished; counted from 1."""
+    """The current or last finished epoch of the stage, counted from 1."""
     run_epoch: int = 0
     """The same over all stages."""
     is_over: bool = False
     """Whether the stage has had its last epoch."""
     is_open: bool = False
-    """Whether the epoch is under way."""
+    """Whether the epoch has begun and not ended."""
     pass_number: int = 0
     batch_number: int = 0
     num_samples: int = 0
@@ -39,7 +39,7 @@ class Position:
 
 @dataclass
 class Snapshot:
-    """What a checkpoint holds besides modules and optimiser."""
+    """The content of a checkpoint besides modules and optimiser."""
 
     position: Position
     plan: list[Pass]
@@ -47,19 +47,19 @@ class Snapshot:
     history: list[dict[str, Any]]
     notes: dict[str, Any]
     best: dict[str, Any] | None
-    """Score and networks of the stage's best epoch, where a stage keeps it."""
+    """Score and networks of the stage's best epoch, for stages that keep it."""
 
 
-def packed_plan(plan: list[Pass]) -> list[dict[str, Any]]:
-    """Plain data for a plan: a step is a method of the method, kept by its name."""
+def pack_plan(plan: list[Pass]) -> list[dict[str, Any]]:
+    """Turn a plan into plain data, with each step by the name of its function."""
     return [
         {"step": p.step.__name__, "views": {name: {**asdict(v), "indices": v.indices} for name, v in p.views.items()}}
         for p in plan
     ]
 
 
-def unpacked_plan(packed: list[dict[str, Any]], method: Method) -> list[Pass]:
-    """The plan again, bound to this method."""
+def unpack_plan(packed: list[dict[str, Any]], method: Method) -> list[Pass]:
+    """Turn plain data into a plan whose steps are those of `method`."""
     return [Pass(getattr(method, p["step"]), {name: View(**v) for name, v in p["views"].items()}) for p in packed]
 
 
@@ -71,12 +71,12 @@ def save(
     metrics: dict[str, Any],
     precision: dict[str, Any] | None = None,
 ) -> None:
-    """Write the state. Collective: every rank calls, because tables may be divided; the first rank writes."""
+    """Write the state; all ranks must call, because tables may be sharded, and the first writes."""
     state = {
         "modules": {name: module.state_dict() for name, module in modules.items()},
         "optimiser": None if optimiser is None else optimiser.state_dict(),
         "position": asdict(snapshot.position),
-        "plan": packed_plan(snapshot.plan),
+        "plan": pack_plan(snapshot.plan),
         "sums": snapshot.sums,
         "history": snapshot.history,
         "notes": snapshot.notes,
@@ -91,9 +91,10 @@ def save(
 
 
 def load(run_dir: RunDir, device: torch.device) -> dict[str, Any]:
-    """The saved state as plain data; nothing in it is executed."""
+    """Return the saved state as plain data; nothing in it is executed."""
     try:
-        return torch.load(run_dir.state_file, map_location=device, weights_only=True)
+        state: dict[str, Any] = torch.load(run_dir.state_file, map_location=device, weights_only=True)
+        return state
     except FileNotFoundError:
         raise RunError(f"{run_dir.path}: no state to resume from; delete the folder and start again") from None
     except Exception as error:
@@ -101,7 +102,7 @@ def load(run_dir: RunDir, device: torch.device) -> dict[str, Any]:
 
 
 def restore(state: dict[str, Any], modules: dict[str, torch.nn.Module], method: Method) -> Snapshot:
-    """Put a loaded state into the modules and the random generators."""
+    """Load a state into the modules and the random generators; return the rest."""
     for name, module in modules.items():
         module.load_state_dict(state["modules"][name])
     torch.set_rng_state(state["random"].cpu())
@@ -109,7 +110,7 @@ def restore(state: dict[str, Any], modules: dict[str, torch.nn.Module], method: 
         torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda_random"]])
     return Snapshot(
         Position(**state["position"]),
-        unpacked_plan(state["plan"], method),
+        unpack_plan(state["plan"], method),
         state["sums"],
         state["history"],
         state["notes"],

@@ -1,4 +1,4 @@
-"""Device, precision and processes, by lightning-fabric: one process, `devices` of them, or whatever torchrun started."""
+"""Device, precision and processes, by lightning-fabric; processes may also come from torchrun."""
 
 import contextlib
 import logging
@@ -18,7 +18,7 @@ from surelabel.errors import ConfigError
 
 
 def start(config: TrainConfig) -> Any:
-    """A launched Fabric; with several devices the command is run once more for each further process."""
+    """Launch Fabric; with several devices it starts the command again for each further process."""
     from lightning_fabric import Fabric
     from lightning_fabric.strategies import DDPStrategy
 
@@ -40,7 +40,7 @@ def start(config: TrainConfig) -> Any:
 
 
 def device_name(config: TrainConfig) -> str:
-    """The device to train on: cpu, cuda or mps."""
+    """Return the device to train on: cpu, cuda or mps."""
     return _best_device() if config.device == "auto" else config.device
 
 
@@ -51,7 +51,7 @@ def _best_device() -> str:
 
 
 def check_device(config: TrainConfig) -> None:
-    """An error where the asked-for device is not there, or cannot do the asked-for precision."""
+    """Raise if the configured device is missing, or does not support the configured precision."""
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if not available.get(config.device, True):
         raise ConfigError(f"train.device: {config.device} is not available on this machine; use auto or cpu")
@@ -61,25 +61,25 @@ def check_device(config: TrainConfig) -> None:
 
 
 def wrap(fabric: Any, method: Method, replicate_below: int) -> None:
-    """Move the method to the device, and make its networks data-parallel and its large tables divided."""
+    """Move the method to the device, make its networks data-parallel and shard its large tables."""
     method.to(fabric.device)
     if world_size() == 1:
         return
     for store in (module for module in method.modules() if isinstance(module, SampleStore)):
         store.distribute(shard=store.num_bytes > replicate_below)
     for name, network in method.networks().items():
-        # The networks, never the method: a wrapped module's buffers are overwritten by rank 0's.
+        # Wrap networks, never the method: rank 0 overwrites the buffers of a wrapped module.
         setattr(method, name, fabric.setup_module(network))
 
 
 def unwrapped(network: nn.Module) -> nn.Module:
-    """The network itself, whether it is data-parallel or not."""
+    """Return the network itself, whether it is data-parallel or not."""
     return getattr(network, "module", network) if world_size() > 1 else network
 
 
 @contextlib.contextmanager
 def bare(method: Method) -> Iterator[None]:
-    """The method with its networks themselves, so that saved names do not depend on the number of processes."""
+    """Unwrap the method's networks, so that saved names are the same on any number of ranks."""
     wrapped = method.networks()
     for name, network in wrapped.items():
         setattr(method, name, unwrapped(network))
@@ -91,13 +91,13 @@ def bare(method: Method) -> Iterator[None]:
 
 
 def learners(method: Method) -> dict[str, nn.Module]:
-    """What training moves: the networks themselves, and the averages that follow them."""
+    """Return what training changes: the unwrapped networks, and the averages that follow them."""
     averages = {name: module for name, module in method.named_modules() if isinstance(module, EMA)}
     return {name: unwrapped(network) for name, network in method.networks().items()} | averages
 
 
 def share_buffers(method: Method) -> None:
-    """Rank 0's batch-norm statistics for everybody, so that evaluation is the same on all ranks."""
+    """Copy rank 0's batch-norm statistics to all ranks, so that evaluation is the same on each."""
     if world_size() > 1:
         for learner in learners(method).values():
             for buffer in learner.buffers():
@@ -105,18 +105,18 @@ def share_buffers(method: Method) -> None:
 
 
 def wait_for_all() -> None:
-    """Go on when every rank has come here: nobody may leave while the first one still writes."""
+    """Wait until every rank calls this: no process may exit while the first one still writes."""
     if world_size() > 1:
         dist.barrier()
 
 
 def is_first() -> bool:
-    """Whether this process writes files and talks to the user."""
+    """Return whether this process writes files and talks to the user."""
     return rank() == 0
 
 
 def anybody(flag: bool, device: torch.device) -> bool:
-    """Whether the flag is set on any rank."""
+    """Return whether the flag is set on any rank."""
     if world_size() == 1:
         return flag
     value = torch.tensor(float(flag), device=device)

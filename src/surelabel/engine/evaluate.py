@@ -1,7 +1,7 @@
-"""What is measured: accuracy on test sets, memorisation, gradient shares. The only part of training that sees clean labels."""
+"""Measures: accuracy, memorisation, gradient shares. Only they, in training, see clean labels."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -10,22 +10,25 @@ from surelabel.core.batch import Batch, Outputs
 from surelabel.core.collective import total
 from surelabel.core.method import Method
 from surelabel.core.stages import View
+from surelabel.core.state import SampleStore
 from surelabel.data.loader import Loader
+
+Result = TypeVar("Result")
 
 
 def share(mask: Tensor) -> float:
-    """The share of true entries, exactly."""
+    """Return the exact fraction of entries that are true."""
     return int(mask.sum()) / max(mask.numel(), 1)
 
 
 def exact_dtype(device: torch.device) -> torch.dtype:
-    """The widest float of a device, for sums over many steps."""
+    """Return the widest float type of a device, for sums over many steps."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 @torch.no_grad()
-def in_eval_mode(method: Method, work: Callable[[], Any], train_mode: bool = False) -> Any:
-    """Do `work` without gradient, in evaluation mode unless asked otherwise, and leave the mode as it was."""
+def in_eval_mode(method: Method, work: Callable[[], Result], train_mode: bool = False) -> Result:
+    """Call `work` without gradient, by default in evaluation mode, and restore the mode."""
     was_training = method.training
     method.train(train_mode)
     try:
@@ -35,14 +38,14 @@ def in_eval_mode(method: Method, work: Callable[[], Any], train_mode: bool = Fal
 
 
 def predictions(method: Method, loader: Loader) -> Tensor:
-    """(N, K) class probabilities of all rows, without augmentation."""
+    """Return (N, K) class probabilities of all rows, without augmentation."""
     return in_eval_mode(
         method, lambda: loader.collect(lambda batch: method.predict(batch.x), View(augment=False))
     ).float()
 
 
 def accuracies(probability: Tensor, label: Tensor) -> dict[str, float]:
-    """Top-1 and top-5 accuracy; with at most five classes the latter says nothing and is left out."""
+    """Return top-1 accuracy, and top-5 accuracy where there are more than five classes."""
     label = label.to(probability.device)
     result = {"top1": share(probability.argmax(1) == label)}
     if probability.shape[1] > 5:
@@ -51,7 +54,7 @@ def accuracies(probability: Tensor, label: Tensor) -> dict[str, float]:
 
 
 def memorisation(prediction: Tensor, given: Tensor, clean: Tensor) -> dict[str, dict[str, float]]:
-    """Figure 1 of the paper: what becomes of clean and of false labels, as shares of each group."""
+    """Return how clean and false labels are predicted, as fractions (the paper's Figure 1)."""
     false = given != clean
     right, memorised = prediction == clean, prediction == given
     result = {}
@@ -69,8 +72,13 @@ def memorisation(prediction: Tensor, given: Tensor, clean: Tensor) -> dict[str, 
     return result
 
 
+def current_stores(method: Method) -> list[SampleStore]:
+    """Return the tables whose sum the loss aims at now."""
+    return [table.store for table in method.target_tables() if table.is_current]
+
+
 class GradientShare:
-    """Figure 3 of the paper: the L1 norm of the gradient at the logits, from clean and from false labels."""
+    """L1 norms of the gradient at the logits, of clean and false labels (the paper's Figure 3)."""
 
     def __init__(self, networks: list[nn.Module], is_false: Tensor) -> None:
         self.is_false = is_false
@@ -79,13 +87,13 @@ class GradientShare:
         for network in networks:
             network.register_forward_hook(self._keep)
 
-    def _keep(self, module: nn.Module, args: Any, outputs: Outputs) -> None:
+    def _keep(self, _module: nn.Module, _args: Any, outputs: Outputs) -> None:
         if isinstance(outputs, Outputs) and outputs.logits.requires_grad:
             outputs.logits.retain_grad()
             self._logits.append(outputs.logits)
 
     def after_backward(self, batch: Batch, is_mixed: bool = False) -> None:
-        """Add this step; mixed rows belong to two labels and do not count, nor do other rows than the batch's."""
+        """Add a step; mixed rows, which have two labels, and rows of other batches do not count."""
         for logits in self._logits:
             if logits.grad is not None and len(logits) == batch.num_rows and not is_mixed:
                 norm = logits.grad.abs().sum(1).to(self.sums.dtype) * batch.weight
@@ -94,7 +102,7 @@ class GradientShare:
         self._logits.clear()
 
     def close_epoch(self) -> dict[str, float]:
-        """The two shares of the epoch, which sum to one."""
+        """Return the two shares of the epoch, which sum to one."""
         sums = total(self.sums)
         self.sums = torch.zeros_like(self.sums)
         clean, false = (sums / sums.sum().clamp(min=1e-30)).tolist()

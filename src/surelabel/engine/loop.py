@@ -1,8 +1,7 @@
-"""The one loop: it executes a method's stages and nothing else. It knows no method, model or data set by name."""
+"""The training loop: executes a method's stages, and knows no method, model or data set by name."""
 
-import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -12,79 +11,71 @@ from torch import Tensor
 
 from surelabel.config import OptimiserConfig, RunConfig
 from surelabel.core.batch import Batch
-from surelabel.core.collective import gathered
 from surelabel.core.losses import cross_entropy
 from surelabel.core.method import Method, Step
 from surelabel.core.stages import Clock, Pass, Stage, View, seed_of
 from surelabel.core.state import EMA
 from surelabel.data.corpus import Corpus
-from surelabel.data.epochs import drawn
-from surelabel.data.loader import Loader
-from surelabel.engine import checkpoint, distributed
+from surelabel.data.loader import Loader, draw_epoch
+from surelabel.engine import checkpoint, distributed, finite
 from surelabel.engine.checkpoint import Position, Snapshot
 from surelabel.engine.evaluate import in_eval_mode
 from surelabel.engine.metrics import Metrics
 from surelabel.engine.optim import make_optimiser, rate_at, set_rate
 from surelabel.engine.record import SampleRecord
-from surelabel.errors import NotFiniteError
 from surelabel.runs.run_dir import RunDir
 
 SAVE_EVERY = 20.0
-"""Seconds: state is saved at the end of an epoch, but not more often than this."""
-
-
-SHOWN_IDS = 64
-"""Samples of a batch that an error names."""
+"""Seconds between saves, at least; state is saved at the end of an epoch."""
 
 
 class Progress(Protocol):
-    """Who is told how training goes."""
+    """Receives reports about training."""
 
     def begin(self, num_epochs: int, done: int) -> None:
-        """Training starts, or goes on after `done` epochs."""
+        """Report that training starts, or resumes after `done` epochs."""
 
     def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
-        """A batch was trained on."""
+        """Report a finished training step."""
 
     def epoch(self, row: dict[str, Any]) -> None:
-        """An epoch has ended with these metrics."""
+        """Report a finished epoch with its metrics."""
 
     def warn(self, text: str) -> None:
-        """Something the user should know."""
+        """Report something that the user should know."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Training was asked to stop, by Ctrl-C or a signal; its state is saved."""
+    """Raised after Ctrl-C or a signal, when the state is saved."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """Everything the engine is handed."""
+    """Everything the engine needs."""
 
     config: RunConfig
     corpus: Corpus
     method: Method
-    """The method to train."""
     make_method: Callable[[int], Method]
-    """The method, with networks drawn from a seed, for stages that reset them."""
+    """Makes the method again with networks drawn from a seed, for stages that reset weights."""
     loader: Loader
     """Batches of the training rows."""
     run_dir: RunDir
     fabric: Any
     progress: Progress
     interrupt: Callable[[], bool] = lambda: False
-    """Asked after each step whether to save and stop."""
+    """Called after each step: returns whether to save and stop."""
 
 
 class Engine:
-    """Runs a method from its first step, or from a saved state, to its end. It is also the Run that methods are handed."""
+    """Runs a method from its first step, or a saved state, to its end; implements core's Run."""
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.config, self.loader = setup, setup.config, setup.loader
         self.fabric, self.device = setup.fabric, setup.fabric.device
         self.method = setup.method
         self.averages = [module for module in self.method.modules() if isinstance(module, EMA)]
-        self._fix_trusted()
+        self._fix_trusted_rows()
         distributed.wrap(self.fabric, self.method, self.config.train.replicate_below)
         train = setup.corpus.train
         self.record = SampleRecord(train.label, setup.corpus.num_classes).to(self.device)
@@ -99,45 +90,40 @@ class Engine:
         self.known_epochs = self.num_epochs
         self.metrics = Metrics(self)
 
-    def _fix_trusted(self) -> None:
-        """Labels that a person has confirmed stay what a loss aims at: as the table starts, or one-hot if it starts empty."""
+    def _fix_trusted_rows(self) -> None:
+        """Fix the targets of confirmed labels: as a table starts, or one-hot if it is empty."""
         trusted = self.method.trusted
         if trusted.any():
             given = F.one_hot(self.method.given, self.setup.corpus.num_classes)
-            for table in self.method.target_tables():
-                rows = table.whole()
-                table.freeze(trusted, torch.where(rows.sum(1, keepdim=True) > 0, rows, given.to(rows)))
+            for store in (table.store for table in self.method.target_tables()):
+                rows = store.whole()
+                store.freeze(trusted, torch.where(rows.sum(1, keepdim=True) > 0, rows, given.to(rows)))
 
     # The Run that methods see.
 
     @property
-    def all(self) -> Tensor:
-        """(N,) every position of the training set."""
-        return torch.arange(len(self.setup.corpus.train))
-
-    @property
     def clock(self) -> Clock:
-        """Where training stands, at the start of the current epoch."""
-        return self._clock(self._stage_now(), 0, 1)
+        """The start of the current epoch."""
+        return self._clock(self._current_stage(), 0, 1)
 
     @property
     def rng(self) -> torch.Generator:
-        """Equal on all ranks, and new in every epoch."""
+        """A generator that is equal on all ranks and differs between epochs."""
         return self.clock.generator("run")
 
     def collect(self, function: Callable[[Batch], Tensor], view: View, train_mode: bool = False) -> Tensor:
-        """`function` of every batch of `view`, without gradient, in the view's order, equal on all ranks."""
+        """Apply `function` to all batches of `view`, without gradient; equal on all ranks."""
         seed = seed_of(self.config.train.seed, "collect", self.position.run_epoch)
         return in_eval_mode(self.method, lambda: self.loader.collect(function, view, seed), train_mode)
 
     def note(self, name: str, value: Any) -> None:
-        """Keep an estimate in this epoch's metrics."""
+        """Store an estimate in this epoch's metrics."""
         self.notes[name] = value
 
     # Stages, epochs, steps.
 
     def run(self, resume: bool = False) -> None:
-        """Train to the end; raises Interrupted, with the state saved, if asked to stop."""
+        """Train to the end; raise Interrupted, with the state saved, if asked to stop."""
         if resume:
             state = self._resume()
         else:
@@ -184,11 +170,15 @@ class Engine:
             finished=now.finished, stage=now.stage, epoch=now.epoch + 1, run_epoch=now.run_epoch + 1, is_open=True
         )
         self.sums = {}
-        plan = list(stage.plan(self)) if stage.plan is not None else [Pass(stage.step, {"batch": View()})]
-        self.plan = [self._of_this_epoch(walk, number) for number, walk in enumerate(plan)]
+        self.plan = [self._shorten(walk, number) for number, walk in enumerate(self._planned(stage))]
 
-    def _of_this_epoch(self, walk: Pass, number: int) -> Pass:
-        """A pass over as many of its rows as an epoch is said to have, drawn anew for each epoch."""
+    def _planned(self, stage: Stage) -> Sequence[Pass]:
+        if stage.plan is None:
+            return [Pass(stage.step, {"batch": View()})]
+        return stage.plan(self) if callable(stage.plan) else stage.plan
+
+    def _shorten(self, walk: Pass, number: int) -> Pass:
+        """Draw as many rows of a pass as the configured epoch has, different ones in each epoch."""
         epoch, now = self.config.data.epoch, self.position
         if epoch == "all":
             return walk
@@ -196,7 +186,7 @@ class Engine:
         for name, view in walk.views.items():
             count = epoch.batches * (view.batch_size or self.config.train.batch_size)
             seed = seed_of(self.config.train.seed, "epoch", now.stage, now.epoch, number, name)
-            rows = drawn(self.loader.rows(view), self.method.given.cpu(), count, epoch.balanced, seed)
+            rows = draw_epoch(self.loader.rows(view), self.method.given.cpu(), count, epoch.balanced, seed)
             views[name] = replace(view, indices=rows)
         return Pass(walk.step, views)
 
@@ -231,7 +221,7 @@ class Engine:
         loss = torch.stack(list(done.terms.values())).sum()
         value = loss.item()
         if value - value != 0:  # true for NaN and both infinities
-            self._refuse(done, batch)
+            raise finite.bad_loss(self, done, batch)
         self.optimiser.zero_grad()
         self.fabric.backward(loss)
         self.metrics.after_backward(batch, is_mixed=done.seen is None)
@@ -251,34 +241,8 @@ class Engine:
         for network in self.method.networks().values():
             torch.nn.utils.clip_grad_norm_(network.parameters(), clip)
 
-    def _refuse(self, step: Step, batch: Batch) -> None:
-        guilty = [name for name, term in step.terms.items() if not bool(torch.isfinite(term))]
-        index = gathered(batch.index)
-        rows = index[index >= 0].tolist()
-        ids = ", ".join(map(str, self.setup.corpus.train.ids[rows[:SHOWN_IDS]])) + ", ..." * (len(rows) > SHOWN_IDS)
-        raise NotFiniteError(
-            f"loss term {', '.join(guilty) or 'sum'} is not finite in epoch {self.position.run_epoch}, batch "
-            f"{self.position.batch_number + 1}, samples {ids}; {self._how_to_go_on()}"
-        )
-
-    def _check_weights(self) -> None:
-        """A step whose gradient was not finite leaves weights that must not be kept."""
-        for name, learner in distributed.learners(self.method).items():
-            if not all(bool(torch.isfinite(p).all()) for p in learner.parameters()):
-                raise NotFiniteError(
-                    f"the weights of {name} are not finite after epoch {self.position.run_epoch}, batch "
-                    f"{self.position.batch_number}; {self._how_to_go_on()}"
-                )
-
-    def _how_to_go_on(self) -> str:
-        advice = "--set optimiser.rate=... or --set optimiser.clip=5"
-        if not self.setup.run_dir.state_file.exists():
-            return f"no state was saved yet; start again with a smaller rate: {advice}"
-        path = shlex.quote(str(self.setup.run_dir.path))
-        return f"the last saved state is kept; go on with: surelabel resume {path} {advice}"
-
     def _close_epoch(self, stage: Stage) -> None:
-        self._check_weights()
+        finite.check_weights(self)
         self.position.is_open = False
         self.position.is_over = self.position.epoch >= stage.epochs
         distributed.share_buffers(self.method)
@@ -290,7 +254,7 @@ class Engine:
         if not self.position.is_over and stage.stop is not None and stage.stop(self):
             self.position.is_over = True
             if self._is_last_epoch():
-                row.update(self.metrics.evaluated())
+                row.update(self.metrics.evaluate())
         if distributed.is_first():
             self.setup.run_dir.append_metrics(row)
         self.setup.progress.epoch(row)
@@ -328,17 +292,17 @@ class Engine:
         for name, learner in distributed.learners(self.method).items():
             learner.load_state_dict(states[name])
 
-    # Where we are, and saving it.
+    # The position in the run, and saving it.
 
     @property
     def num_epochs(self) -> int:
-        """Epochs of all stages, as far as they are known now."""
+        """Epochs of all stages that are known so far."""
         return sum(stage.epochs for stage in self.method.stages())
 
     def _settings(self, stage: Stage) -> OptimiserConfig:
         return (stage.optimiser or self.config.optimiser).scaled(stage.rate_factor)
 
-    def _stage_now(self) -> Stage:
+    def _current_stage(self) -> Stage:
         return next(s for s in self.method.stages() if s.name == (self.position.stage or self.position.finished[-1]))
 
     def _clock(self, stage: Stage, step: int, steps: int) -> Clock:
@@ -347,8 +311,8 @@ class Engine:
         return Clock(stage.name, now.epoch, stage.epochs, step, steps, done, self.config.train.seed, now.pass_number)
 
     def save(self) -> None:
-        """Write the resume state; every rank calls, and leaves when it is written."""
-        self._check_weights()
+        """Write the resume state; all ranks must call, and return when it is written."""
+        finite.check_weights(self)
         snapshot = Snapshot(self.position, self.plan, self.sums, self.history, self.notes, self.best)
         modules = {"method": self.method, "record": self.record}
         with distributed.bare(self.method):

@@ -1,6 +1,7 @@
-"""One row per epoch: loss terms, rate, accuracy, memorisation, speed."""
+"""One row of metrics per epoch: loss terms, rate, accuracy, memorisation, speed."""
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,6 +14,7 @@ from surelabel.data.loader import Loader
 from surelabel.engine.evaluate import (
     GradientShare,
     accuracies,
+    current_stores,
     exact_dtype,
     in_eval_mode,
     memorisation,
@@ -24,18 +26,17 @@ if TYPE_CHECKING:
     from surelabel.engine.loop import Engine
 
 LOOK_EVERY = 5
-"""Epochs between evaluation passes over the training set, for steps that do not say what they saw."""
-
+"""Epochs between passes over the training set that fill the record where steps return no logits."""
 
 CLEARLY_ABOVE = 0.05
-"""Share of the way from chance to perfect that a network which learns has gone after a tenth of the run."""
+"""Of the way from chance to perfect: after a tenth of the run a network that learns is further."""
 
 HELD_OUT = " held out"
-"""A name that no test set has."""
+"""Key of the held-out rows among the test sets; no test set has this name."""
 
 
 class Metrics:
-    """Adds up what steps return and measures the rest at the end of an epoch."""
+    """Sums up the terms of an epoch's steps, and measures everything else at its end."""
 
     def __init__(self, engine: "Engine") -> None:
         self.engine = engine
@@ -52,7 +53,7 @@ class Metrics:
             self.gradient_share = GradientShare(list(engine.method.networks().values()), self.given != self.clean)
 
     def add(self, terms: Mapping[str, Tensor]) -> None:
-        """Add a step's terms to the epoch's sums; they stay on the device."""
+        """Add a step's terms to the epoch's sums, on the device."""
         sums = self.engine.sums
         for name, term in terms.items():
             term = term.detach().to(self.exact)
@@ -60,12 +61,12 @@ class Metrics:
             self.counts[name] = self.counts[name] + 1 if name in self.counts else 1
 
     def after_backward(self, batch: Batch, is_mixed: bool) -> None:
-        """Look at the gradients, if that was asked for."""
+        """Measure the gradients, if configured."""
         if self.gradient_share is not None:
             self.gradient_share.after_backward(batch, is_mixed)
 
     def close_epoch(self, rate: float, is_last: bool) -> dict[str, Any]:
-        """The metrics of the epoch that has just ended, with each sample's history brought up to date."""
+        """Update the record, and return the metrics of the epoch that has just ended."""
         engine, epoch = self.engine, self.engine.position.run_epoch
         if not engine.record.has_news and (is_last or epoch % LOOK_EVERY == 0):
             self._look()
@@ -73,7 +74,7 @@ class Metrics:
         engine.record.close_epoch(epoch)
         row = self._row(rate)
         if is_last or epoch % engine.config.train.evaluate_every == 0:
-            row.update(self.evaluated())
+            row.update(self.evaluate())
         row.update(self._on_training_rows(has_news))
         if engine.notes:
             row["estimates"], engine.notes = engine.notes, {}
@@ -81,7 +82,7 @@ class Metrics:
         return row
 
     def _look(self) -> None:
-        """Where the steps of an epoch did not say what they saw: look at all training rows."""
+        """Fill the record by a pass over the training rows, for steps that return no logits."""
         engine = self.engine
         view = View(augment=False)
         log_p = engine.collect(lambda batch: engine.method.predict(batch.x).clamp(min=1e-30).log(), view)
@@ -103,8 +104,8 @@ class Metrics:
             "seconds": position.seconds,
         }
 
-    def evaluated(self) -> dict[str, Any]:
-        """Accuracy on the test sets, and on the held-out rows where there are any."""
+    def evaluate(self) -> dict[str, Any]:
+        """Return the accuracy on the test sets, and on the held-out rows if there are any."""
         measured = {
             name: accuracies(predictions(self.engine.method, loader), loader.examples.label)
             for name, loader in self.loaders.items()
@@ -113,7 +114,7 @@ class Metrics:
         return {"tests": measured} if validation is None else {"tests": measured, "validation": validation}
 
     def _on_training_rows(self, has_news: bool) -> dict[str, Any]:
-        """What became of given, clean and false labels; only in epochs that looked at them."""
+        """Return how given, clean and false labels are predicted, if there are new predictions."""
         record, result = self.engine.record, dict[str, Any]()
         seen = record.visits > 0
         if has_news:
@@ -121,15 +122,16 @@ class Metrics:
             result["given_accuracy"] = share(prediction == given)
             if self.clean is not None:
                 result.update(memorisation(prediction, given, self.clean[seen]))
-        if self.clean is not None and (targets := self.engine.method.targets()) is not None:
-            named = targets.apply_rows(lambda rows: rows.argmax(1))
+        if self.clean is not None and (stores := current_stores(self.engine.method)):
+            first, *others = stores
+            named = first.apply_rows(lambda rows: reduce(torch.add, (s.rows[:-1] for s in others), rows).argmax(1))
             result["correction_accuracy"] = share(named == self.clean)
         if self.gradient_share is not None:
             result["gradient_share"] = self.gradient_share.close_epoch()
         return result
 
     def warnings(self) -> list[str]:
-        """Says once, after a tenth of the run, that training has not left chance level."""
+        """Return a warning, once, if training is still at chance level after a tenth of the run."""
         engine, epochs = self.engine, self.engine.config.train.epochs
         row = engine.history[-1]
         if row["epoch"] != max(2, round(0.1 * epochs)) or "given_accuracy" not in row:
@@ -140,16 +142,17 @@ class Metrics:
         return [
             f"training is still at chance after {row['epoch']} of {epochs} epochs "
             f"({100 * row['given_accuracy']:.1f} % of the given "
-            f"labels predicted, the largest class has {100 * chance:.1f} %): {engine.method.hint_at_chance()}"
+            f"labels predicted, the largest class has {100 * chance:.1f} %): "
+            + "; ".join(engine.method.advice("chance"))
         ]
 
     def state(self) -> dict[str, Any]:
-        """What a resumed epoch needs to go on adding up; every rank calls, for sums are of all ranks."""
+        """Return what a resumed epoch needs to continue its sums; all ranks must call."""
         sums = None if self.gradient_share is None else total(self.gradient_share.sums)
         return {"counts": self.counts, "gradient_share": sums}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Continue from a saved state."""
         self.counts = state["counts"]
         if self.gradient_share is not None and state["gradient_share"] is not None and rank() == 0:
             self.gradient_share.sums = state["gradient_share"]

@@ -11,7 +11,7 @@ from surelabel.core.stages import Clock
 
 
 def rate_at(config: OptimiserConfig, clock: Clock) -> float:
-    """The learning rate of a step; schedules span the stage that the clock is in."""
+    """Return the learning rate of a step; a schedule spans the clock's stage."""
     schedule, top = config.schedule, config.rate
     progress = clock.progress / clock.epochs
     if isinstance(schedule, CosineRestarts):
@@ -32,9 +32,10 @@ def rate_at(config: OptimiserConfig, clock: Clock) -> float:
 def make_optimiser(
     config: OptimiserConfig, networks: dict[str, nn.Module], backbone_rate: float = 1.0
 ) -> torch.optim.Optimizer:
-    """One optimiser with a group per network; networks are disjoint, so one optimiser over the sum of terms is exact.
+    """Make one optimiser with a group per network.
 
-    Where `backbone_rate` is not 1, a network's `backbone` is a group of its own, whose rate is that factor times the others'.
+    Networks are disjoint, so one optimiser over the sum of terms is exact. Unless `backbone_rate`
+    is 1, a network's `backbone` is a separate group, whose rate is multiplied by that factor.
     """
     groups = [group for name, network in networks.items() for group in _groups(name, network, backbone_rate)]
     if config.name == "adamw":
@@ -48,7 +49,7 @@ def make_optimiser(
 
 
 def _groups(name: str, network: nn.Module, backbone_rate: float) -> list[dict[str, Any]]:
-    """Parameters that can move, with the factor of their rate; those that are frozen are in no group."""
+    """Return groups of the parameters that are not frozen, with the factors of their rates."""
     backbone = getattr(network, "backbone", None)
     slow = {id(p) for p in backbone.parameters()} if isinstance(backbone, nn.Module) and backbone_rate != 1 else set()
     moving = [p for p in network.parameters() if p.requires_grad]
@@ -60,6 +61,6 @@ def _groups(name: str, network: nn.Module, backbone_rate: float) -> list[dict[st
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """This rate for all groups, times the factor of each."""
+    """Set the rate of every group, times the group's factor."""
     for group in optimiser.param_groups:
         group["lr"] = rate * group.get("factor", 1.0)

@@ -1,4 +1,4 @@
-"""Each training sample's history, from what the network said when the sample was trained on."""
+"""The history of each training sample, from the predictions made in training."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from surelabel.core.state import SampleStore
 
 
 class SampleRecord(nn.Module):
-    """Implements core's Record: (N,) buffers, brought up to date once an epoch from a table that every step writes."""
+    """Implements core's Record: (N,) buffers, updated once an epoch from what steps write."""
 
     visits: Tensor
     prediction: Tensor
@@ -25,7 +25,7 @@ class SampleRecord(nn.Module):
         for name in ("visits", "first_learned", "forgotten"):
             self.register_buffer(name, torch.zeros(num_samples, dtype=torch.int32))
         self.register_buffer("prediction", torch.full((num_samples,), -1, dtype=torch.long))
-        # Before the first visit a label is as good as any of the K.
+        # Before the first visit each of the K labels is equally likely.
         self.register_buffer("mean_given_probability", torch.full((num_samples,), 1 / num_classes))
         self.register_buffer("mean_margin", torch.zeros(num_samples))
         self.register_buffer("is_learned", torch.zeros(num_samples, dtype=torch.bool))
@@ -34,12 +34,12 @@ class SampleRecord(nn.Module):
 
     @torch.no_grad()
     def see(self, index: Tensor, logits: Tensor, label: Tensor) -> None:
-        """Note what (B, K) logits say about the rows at `index`."""
+        """Store what (B, K) logits say about the rows at `index`."""
         self.latest.write(index, self.values(logits, label))
 
     @staticmethod
     def values(logits: Tensor, label: Tensor) -> Tensor:
-        """(B, 3): the predicted class, p at the label, and the margin of the label's logit over the largest other."""
+        """Return (B, 3): the predicted class, p at the label, and the margin of its logit."""
         label = label[:, None]
         at_label = logits.gather(1, label).squeeze(1)
         others = logits.scatter(1, label, -torch.inf).amax(1)
@@ -48,7 +48,7 @@ class SampleRecord(nn.Module):
 
     @torch.no_grad()
     def close_epoch(self, epoch: int) -> None:
-        """Fold the epoch's table into the history and empty it."""
+        """Add the epoch's table to the history and clear it."""
         prediction, probability, margin = self.latest.rows[:-1].unbind(1)
         seen = ~prediction.isnan()
         self.visits += seen
@@ -65,5 +65,5 @@ class SampleRecord(nn.Module):
 
     @property
     def has_news(self) -> bool:
-        """Whether anything was seen since the last epoch was closed."""
+        """Whether any prediction was stored since the last epoch was closed."""
         return not bool(self.latest.rows[:-1, 0].isnan().all())

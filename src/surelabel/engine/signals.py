@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, which a training obeys after its step and with its state saved."""
+"""Ctrl-C and SIGTERM: training stops after its current step, with its state saved."""
 
 import contextlib
 import signal
@@ -11,7 +11,7 @@ from surelabel.engine.loop import Interrupted
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and SIGTERM into a flag that is looked at after each step; a second Ctrl-C is the usual one."""
+    """Turn Ctrl-C and SIGTERM into a flag to check after each step; a second Ctrl-C interrupts."""
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
@@ -26,7 +26,7 @@ def stop_on_signals() -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: bool(asked)
     except Interrupted as error:
-        error.args = tuple(asked[:1])  # the signal, for those who end the process in its name
+        error.args = tuple(asked[:1])  # the signal, so that a caller can end the process with it
         raise
     finally:
         for number, handler in before.items():

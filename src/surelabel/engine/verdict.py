@@ -1,5 +1,7 @@
-"""What a finished run leaves: a verdict on every label, the weights, and a summary."""
+"""The end of a run: a verdict on every label, the weights, and a summary."""
 
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -7,31 +9,148 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from surelabel.core.run import Rows, Verdict
 from surelabel.core.stages import View
 from surelabel.core.state import SampleStore
-from surelabel.data.loader import Loader
+from surelabel.data.corpus import Examples
+from surelabel.data.loader import Loader, batch_bounds
 from surelabel.engine import distributed
-from surelabel.engine.evaluate import predictions
+from surelabel.engine.evaluate import current_stores
 from surelabel.engine.loop import Engine
-from surelabel.runs.samples import SOFT_COLUMNS, TopK
+from surelabel.runs.samples import TopK
+
+CHUNK = 4096
+"""Rows that are judged together, so that no tensor holds all rows and all classes."""
+
+HISTORY = {"mean_given_probability": np.nan, "mean_margin": np.nan, "first_learned": 0, "forgotten": 0}
+"""Columns from the record, with their value for rows that were not trained on."""
 
 
 def collect_columns(engine: Engine) -> dict[str, Any]:
-    """Return the verdict on training rows, then held-out rows; every rank takes part."""
+    """Return the columns of samples.parquet, first of the training and then of the held-out rows.
+
+    It makes one pass over each. All ranks must call it, and all receive the columns; "target" and
+    "probability" are TopK tables.
+    """
     engine.method.eval()
-    columns = _verdict(engine)
-    if engine.setup.corpus.validation is not None:
-        held_out = _held_out_verdict(engine)
-        columns = {
-            name: np.concatenate([values, held_out.get(name, _unknown(values, held_out))])
-            for name, values in columns.items()
-        }
-    soft = {name: TopK.from_dense(columns[name], columns["given"]) for name in SOFT_COLUMNS}
-    return {**columns, **soft}
+    train, held_out = engine.setup.corpus.train, engine.setup.corpus.validation
+    columns = _describe(train, "train", "training") | _join(_judge_trained(engine))
+    columns = _confirm(columns, train.trusted)
+    if held_out is None:
+        return columns
+    others = _describe(held_out, "validation", "prediction") | _join(_judge_held_out(engine, held_out))
+    others = _confirm(others, held_out.trusted)
+    unknown = np.full(len(held_out), np.nan, dtype=np.float32)  # evidence that only training provides
+    return {name: _concatenate([values, others.get(name, unknown)]) for name, values in columns.items()}
+
+
+def _describe(examples: Examples, split: str, verdict: str) -> dict[str, Any]:
+    size = len(examples)
+    return {
+        "id": examples.ids.astype(str),
+        "split": np.full(size, split),
+        "verdict": np.full(size, verdict),
+        "given": examples.label.numpy(),
+    }
+
+
+@torch.no_grad()
+def _judge_trained(engine: Engine) -> Iterator[dict[str, Any]]:
+    method, record = engine.method, engine.record
+    for begin, end in batch_bounds(len(method.given), CHUNK):
+        index = torch.arange(begin, end)
+        prediction = engine.collect(lambda batch: method.predict(batch.x), View(index, augment=False))
+        index = index.to(engine.device)
+        rows = Rows(index, method.given[index], prediction.float(), record)
+        history = {name: getattr(record, name)[index] for name in HISTORY}
+        yield _columns(rows.given, rows.prediction, method.verdict(rows), _targets(engine, rows), history)
+
+
+@torch.no_grad()
+def _judge_held_out(engine: Engine, examples: Examples) -> Iterator[dict[str, Any]]:
+    """Judge rows that were not trained on by their predictions alone."""
+    method = engine.method
+    loader = Loader(examples, engine.config.train.batch_size, device=engine.device)
+
+    def look(x: Tensor) -> Tensor:
+        """Return (B, K + 1): the prediction and tau."""
+        prediction, tau = method.predict(x).float(), method.tau(x)
+        tau = prediction.new_full((len(x),), torch.nan) if tau is None else tau.float()
+        return torch.cat([prediction, tau[:, None]], 1)
+
+    for begin, end in batch_bounds(len(examples), CHUNK):
+        index = torch.arange(begin, end)
+        seen = loader.collect(lambda batch: look(batch.x), View(index, augment=False))
+        prediction, tau = seen[:, :-1].contiguous(), seen[:, -1]
+        given = examples.label[index].to(engine.device)
+        verdict = Verdict(_pick(prediction, given), prediction, {"tau": tau})
+        blank = {name: getattr(engine.record, name).new_full((len(index),), value) for name, value in HISTORY.items()}
+        yield _columns(given, prediction, verdict, prediction, blank)
+
+
+def _columns(
+    given: Tensor, prediction: Tensor, verdict: Verdict, target: Tensor, history: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """Return the columns of a chunk, by name and in the order of the file."""
+    corrected, at_given = verdict.corrected.float(), _pick(prediction, given)
+    columns = {
+        "prediction": prediction.argmax(1),
+        "quality": verdict.quality.clamp(0, 1).float(),
+        "suggested": corrected.argmax(1),
+        "suggested_probability": corrected.amax(1),
+        "given_probability": at_given,
+        **history,
+        "tau": verdict.evidence.get("tau", torch.full_like(at_given, torch.nan)).float(),
+    }
+    tables = {"target": target, "probability": prediction}
+    return (
+        {name: _array(values) for name, values in columns.items()}
+        | {name: TopK.from_dense(_array(values), _array(given)) for name, values in tables.items()}
+        | {name: _array(values) for name, values in verdict.evidence.items() if name != "tau"}
+    )
+
+
+def _pick(values: Tensor, label: Tensor) -> Tensor:
+    """Return the (C,) entries of (C, K) `values` at the labels."""
+    return values.gather(1, label[:, None]).squeeze(1)
+
+
+def _targets(engine: Engine, rows: Rows) -> Tensor:
+    """Return what the loss aims at, (C, K): the method's targets, else the given labels."""
+    given = F.one_hot(rows.given, engine.setup.corpus.num_classes).float()
+    stores = current_stores(engine.method)
+    if not stores:
+        return given
+    target = reduce(torch.add, (store.read(rows.index) for store in stores)).float()
+    mass = target.sum(1, keepdim=True)
+    return torch.where(mass > 0, target / mass.clamp(min=1e-12), given)
+
+
+def _join(chunks: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    parts = list(chunks)
+    return {name: _concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _concatenate(parts: list[Any]) -> Any:
+    return TopK.concatenate(parts) if isinstance(parts[0], TopK) else np.concatenate(parts)
+
+
+def _confirm(columns: dict[str, Any], trusted: Tensor | None) -> dict[str, Any]:
+    """Accept the labels that a person has confirmed, and mark them."""
+    if trusted is not None:
+        rows = trusted.numpy()
+        certain = {"verdict": "trusted", "quality": 1, "suggested": columns["given"], "suggested_probability": 1}
+        for name, value in certain.items():
+            columns[name] = np.where(rows, value, columns[name]).astype(columns[name].dtype)
+    return columns
+
+
+def _array(values: Tensor) -> np.ndarray:
+    return values.detach().cpu().numpy()
 
 
 def weights_of(engine: Engine) -> dict[str, Tensor]:
-    """What predicting needs: the method's state without its per-sample tables."""
+    """Return what prediction needs: the method's state without its per-sample tables."""
     stores = [name for name, module in engine.method.named_modules() if isinstance(module, SampleStore)]
     with distributed.bare(engine.method):
         state = engine.method.state_dict()
@@ -42,103 +161,8 @@ def weights_of(engine: Engine) -> dict[str, Tensor]:
     }
 
 
-def _verdict(engine: Engine) -> dict[str, Any]:
-    method, record, train = engine.method, engine.record, engine.setup.corpus.train
-    probability = engine.collect(lambda batch: method.predict(batch.x), View(augment=False)).float()
-    corrected = method.corrected(engine).float()
-    evidence = method.evidence(engine)
-    size = len(train)
-    columns = {
-        "id": train.ids.astype(str),
-        "split": np.full(size, "train"),
-        "verdict": np.full(size, "training"),
-        "given": train.label.numpy(),
-        "prediction": _array(probability.argmax(1)),
-        "quality": _array(method.label_quality(engine).clamp(0, 1).float()),
-        "suggested": _array(corrected.argmax(1)),
-        "suggested_probability": _array(corrected.amax(1)),
-        "given_probability": _array(probability.gather(1, method.given[:, None]).squeeze(1)),
-        "mean_given_probability": _array(record.mean_given_probability),
-        "mean_margin": _array(record.mean_margin),
-        "first_learned": _array(record.first_learned),
-        "forgotten": _array(record.forgotten),
-        "tau": _array(evidence["tau"].float()) if "tau" in evidence else np.full(size, np.nan, dtype=np.float32),
-        "target": _array(_target_rows(engine)),
-        "probability": _array(probability),
-    }
-    columns.update({name: _array(values) for name, values in evidence.items() if name != "tau"})
-    return _confirmed(columns, train.trusted)
-
-
-def _held_out_verdict(engine: Engine) -> dict[str, Any]:
-    """Rows that were not trained on are judged by predictions alone, and marked as such."""
-    rows, method = engine.setup.corpus.validation, engine.method
-    assert rows is not None
-    loader = Loader(rows, engine.config.train.batch_size, device=engine.device)
-    probability = predictions(method, loader)
-    at_given = probability.gather(1, rows.label.to(engine.device)[:, None]).squeeze(1)
-    tau = loader.collect(lambda batch: _confidence(engine, batch.x), View(augment=False))
-    size = len(rows)
-    blank = np.zeros(size, dtype=np.int32)
-    columns = {
-        "id": rows.ids.astype(str),
-        "split": np.full(size, "validation"),
-        "verdict": np.full(size, "prediction"),
-        "given": rows.label.numpy(),
-        "prediction": _array(probability.argmax(1)),
-        "quality": _array(at_given),
-        "suggested": _array(probability.argmax(1)),
-        "suggested_probability": _array(probability.amax(1)),
-        "given_probability": _array(at_given),
-        "mean_given_probability": np.full(size, np.nan, dtype=np.float32),
-        "mean_margin": np.full(size, np.nan, dtype=np.float32),
-        "first_learned": blank,
-        "forgotten": blank,
-        "tau": _array(tau),
-        "target": _array(probability),
-        "probability": _array(probability),
-    }
-    return _confirmed(columns, rows.trusted)
-
-
-def _confirmed(columns: dict[str, Any], trusted: Tensor | None) -> dict[str, Any]:
-    """The verdict with labels that a person has confirmed as they are, and marked."""
-    if trusted is not None:
-        rows = trusted.numpy()
-        certain = {"verdict": "trusted", "quality": 1, "suggested": columns["given"], "suggested_probability": 1}
-        for name, value in certain.items():
-            columns[name] = np.where(rows, value, columns[name]).astype(columns[name].dtype)
-    return columns
-
-
-@torch.no_grad()
-def _confidence(engine: Engine, x: Tensor) -> Tensor:
-    tau = engine.method.confidence(x)
-    return torch.full((len(x),), torch.nan, device=x.device) if tau is None else tau.float()
-
-
-def _target_rows(engine: Engine) -> Tensor:
-    """(N, K) what the loss aims at: the method's targets, and the given label where it has none (for a row)."""
-    given = F.one_hot(engine.method.given, engine.setup.corpus.num_classes).float()
-    targets = engine.method.targets()
-    if targets is None:
-        return given
-    rows = targets.whole().float()
-    mass = rows.sum(1, keepdim=True)
-    return torch.where(mass > 0, rows / mass.clamp(min=1e-12), given)
-
-
-def _array(values: Tensor) -> np.ndarray:
-    return values.detach().cpu().numpy()
-
-
-def _unknown(values: np.ndarray, held_out: dict[str, Any]) -> np.ndarray:
-    """Evidence of training that held-out rows do not have."""
-    return np.full((len(held_out["id"]), *values.shape[1:]), np.nan, dtype=np.float32)
-
-
 def summarise(engine: Engine) -> dict[str, Any]:
-    """The last epoch's figures, and the best test accuracy, which only an oracle could have stopped at."""
+    """Return the last metrics, and the best test accuracy, which only an oracle could stop at."""
     last = engine.history[-1]
     summary: dict[str, Any] = {"epochs": last["epoch"], "last": last}
     for name in last.get("tests", {}):

@@ -1,4 +1,4 @@
-"""The cleaned data of a run as files that other tools read, and taking them back."""
+"""Export the cleaned labels of a run as files for other tools, and undo an export."""
 
 from surelabel.exporting.selection import Cleaned, choose
 from surelabel.exporting.undo import undo

@@ -1,8 +1,9 @@
-"""The images of a run as a folder of class folders, by links to the originals or by copies.
+"""Export the images of a run as a folder of class folders, as links or as copies.
 
-A name that is no safe file name is escaped as in a URL, so that two names never become one; a file name that is taken in its class gets a
-number. Nothing of the originals is changed. Links are for other tools: surelabel itself reads no link that leads out of its folder, so that
-a foreign folder cannot pull in other files; it trains on copies, or on the originals with --labels.
+Unsafe characters in names are escaped as in a URL, so that different names stay different; a file
+name that is taken in its class gets a number. The originals are not changed. Links are for other
+tools: surelabel does not read links that lead out of a data folder, so that a folder from elsewhere
+cannot pull in other files. It trains on copies, or on the originals with --labels.
 """
 
 import hashlib
@@ -10,22 +11,19 @@ import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
 
 from surelabel.errors import ConfigError, DataError
 from surelabel.exporting.selection import Cleaned
 
 FOLDER = "images"
-LONGEST = 200
-"""Bytes of a name; file systems take 255, and a number may follow."""
+MAX_NAME_BYTES = 200
+"""File systems allow 255, and a number may be added."""
 _UNSAFE = re.compile(r'[%/\\:*?"<>|\x00-\x1f\x7f]|^\.|^[ ]|[ .]$')
-"""Parts paths, has a meaning to a shell or to Windows, hides a file, or is lost at the end of a name."""
-
-How = Literal["link", "copy"]
+"""Characters that separate paths, are special to shells or Windows, hide a file, or get lost."""
 
 
 def check_images(cleaned: Cleaned, how: str, paths: Mapping[str, Path] | None) -> dict[str, Path]:
-    """The file of every row, by id; an error before anything is written where one is missing."""
+    """Return the file of every row by id; raise if one is missing, before anything is written."""
     if how not in ("link", "copy"):
         raise ConfigError(f"images: {how!r} is not allowed; expected link or copy")
     if paths is None:
@@ -39,9 +37,9 @@ def check_images(cleaned: Cleaned, how: str, paths: Mapping[str, Path] | None) -
 
 
 def write_images(folder: Path, cleaned: Cleaned, how: str, files: Mapping[str, Path]) -> None:
-    """OUT/images/CLASS/NAME for every row, in the class that it has after cleaning."""
+    """Write OUT/images/CLASS/NAME for every row, under its class after cleaning."""
     place = {name: folder / FOLDER / safe_name(name) for name in cleaned.class_names}
-    for name in set(cleaned.columns["label"].tolist()):  # an empty class folder would be one that is broken
+    for name in set(cleaned.columns["label"].tolist()):  # readers refuse an empty class folder
         place[name].mkdir(parents=True)
     taken: dict[str, set[str]] = {name: set() for name in place}
     for row_id, label in zip(cleaned.columns["id"].tolist(), cleaned.columns["label"].tolist(), strict=True):
@@ -53,17 +51,17 @@ def write_images(folder: Path, cleaned: Cleaned, how: str, files: Mapping[str, P
 
 
 def safe_name(text: str) -> str:
-    """A file name that stands for `text` alone."""
+    """Return a safe file name for `text` that no other text gets."""
     name = _UNSAFE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text) or "%"
-    if len(name.encode()) <= LONGEST:
+    if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     suffix = re.search(r"\.[A-Za-z0-9]{1,8}$", name)
     end = hashlib.sha256(text.encode()).hexdigest()[:16] + (suffix[0] if suffix else "")
-    return name.encode()[: LONGEST - len(end) - 1].decode(errors="ignore") + "-" + end
+    return name.encode()[: MAX_NAME_BYTES - len(end) - 1].decode(errors="ignore") + "-" + end
 
 
 def _unique(name: str, taken: set[str]) -> str:
-    """The name, or with a number; capitals make no other name, because some file systems see none."""
+    """Add a number to the name if it is taken; some file systems ignore case, so this does too."""
     stem, dot, suffix = name.rpartition(".")
     stem, suffix = (stem, dot + suffix) if stem else (name, "")
     number, found = 1, name

@@ -1,4 +1,4 @@
-"""export.json: what an export wrote, so that exactly that can be taken back."""
+"""export.json lists what an export wrote, so that exactly that can be removed again."""
 
 import hashlib
 import json
@@ -14,20 +14,20 @@ _KIND = "surelabel export"
 
 
 def write_manifest(folder: Path, facts: dict[str, Any]) -> None:
-    """Facts, and the state of all that is in the folder now."""
-    files = {path.relative_to(folder).as_posix(): _state(path) for path in _inside(folder)}
+    """Write `facts` and the state of every file in the folder."""
+    files = {path.relative_to(folder).as_posix(): _state(path) for path in _list_files(folder)}
     content = {"kind": _KIND, "schema": SCHEMA_VERSION, **facts, "files": files}
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     (folder / FILE_NAME).write_text(text, encoding="utf-8")
 
 
 def is_export(folder: Path) -> bool:
-    """Whether a folder holds a manifest."""
+    """Return whether a folder contains a manifest."""
     return (folder / FILE_NAME).is_file()
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest, whose files are known to lie inside the folder."""
+    """Read the manifest and check that all its files are inside the folder."""
     file = folder / FILE_NAME
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
@@ -47,27 +47,27 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return content
 
 
-def changed(folder: Path, manifest: dict[str, Any]) -> list[str]:
-    """The files that are there and are not what was written."""
+def changed_files(folder: Path, manifest: dict[str, Any]) -> list[str]:
+    """Return the files that differ from what was written; missing files do not count."""
     listed = {name: folder / name for name in manifest["files"]}
     return [name for name, path in listed.items() if os.path.lexists(path) and _state(path) != manifest["files"][name]]
 
 
-def strange(folder: Path, manifest: dict[str, Any]) -> list[str]:
-    """Files that the export did not write."""
-    found = [path.relative_to(folder).as_posix() for path in _inside(folder)]
+def foreign_files(folder: Path, manifest: dict[str, Any]) -> list[str]:
+    """Return the files that the export did not write."""
+    found = [path.relative_to(folder).as_posix() for path in _list_files(folder)]
     return [name for name in found if name not in manifest["files"] and name != FILE_NAME]
 
 
 def _is_inside(folder: Path, name: str) -> bool:
-    """A manifest may come from anywhere: neither its names nor a link among the folders may lead out."""
+    """Return whether a name stays inside the folder, also through links among its folders."""
     pure = PurePosixPath(name)
-    plain = bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and name == str(pure)
-    return plain and (folder / name).parent.resolve().is_relative_to(folder.resolve())
+    is_relative = bool(pure.parts) and not pure.is_absolute() and ".." not in pure.parts and name == str(pure)
+    return is_relative and (folder / name).parent.resolve().is_relative_to(folder.resolve())
 
 
-def _inside(folder: Path) -> list[Path]:
-    """All files and links, without following links."""
+def _list_files(folder: Path) -> list[Path]:
+    """List all files and links, without following links."""
     found = []
     for place, folders, names in os.walk(folder):
         linked = [name for name in folders if (Path(place) / name).is_symlink()]

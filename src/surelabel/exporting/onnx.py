@@ -1,9 +1,10 @@
-"""The model of a finished run as an ONNX file: raw inputs in, probabilities out, and tau where the method has one.
+"""Export the model of a finished run as an ONNX file that maps raw inputs to probabilities.
 
     write_onnx(surelabel.load("runs/mine"), Path("mine.onnx"))
 
-The input `x` has a free number of rows: (rows, C, H, W) uint8 images or (rows, D) float32 features, not normalised. The outputs are
-`probability` (rows, K) and `tau` (rows,). The file's metadata names the classes, as a JSON list under class_names.
+The input `x` takes any number of rows, not normalised: images (N, C, H, W) uint8 or features (N, D)
+float32. The outputs are `probability` (N, K) and, if the method has it, `tau` (N,). The metadata of
+the file contain the class names, as a JSON list under class_names.
 """
 
 import json
@@ -24,13 +25,13 @@ from surelabel.files import replace
 from surelabel.training.predictor import TrainedModel
 
 PACKAGES = ("onnx", "onnxscript", "onnxruntime")
-LARGEST_DIFFERENCE = 1e-4
-"""Between both models' probabilities on random inputs, over which the file is not kept."""
+MAX_DIFFERENCE = 1e-4
+"""The file is kept only if both models' outputs on random inputs agree to within this."""
 _NUM_ROWS = 3
 
 
-class _Whole(nn.Module):
-    """Everything between raw inputs and what a user reads."""
+class _ExportedModel(nn.Module):
+    """The computation from raw inputs to the outputs of the file."""
 
     def __init__(self, model: TrainedModel, has_tau: bool) -> None:
         super().__init__()
@@ -41,22 +42,22 @@ class _Whole(nn.Module):
         probability = self.method.predict(seen).float()
         if not self.has_tau:
             return probability
-        tau = self.method.confidence(seen)
+        tau = self.method.tau(seen)
         assert tau is not None
         return probability, tau.float()
 
 
 def write_onnx(model: TrainedModel, path: Path) -> float:
-    """Write the file whole, or not at all; gives the largest difference to the model itself, measured by onnxruntime."""
+    """Write the file and return its largest difference to the model, measured by onnxruntime."""
     _check(path)
-    x = _examples(model)
+    x = _random_inputs(model)
     with torch.no_grad():
-        whole = _Whole(model, has_tau=model.method.confidence(model.seen(x[:1])) is not None).eval()
-        expected = whole(x.to(model.device))
+        exported = _ExportedModel(model, has_tau=model.method.tau(model.seen(x[:1])) is not None).eval()
+        expected = exported(x.to(model.device))
     differences = []
 
     def write(temporary: Path) -> None:
-        _convert(whole, x.to(model.device), temporary, model.class_names)
+        _convert(exported, x.to(model.device), temporary, model.class_names)
         differences.append(_difference(temporary, x, expected))
 
     replace(path, write)
@@ -71,8 +72,8 @@ def _check(path: Path) -> None:
         raise ConfigError(f"--onnx {path}: expected FILE.onnx in a folder that exists")
 
 
-def _examples(model: TrainedModel) -> Tensor:
-    """(3, ...) random inputs: pixels, or features of a normal distribution."""
+def _random_inputs(model: TrainedModel) -> Tensor:
+    """Return three random inputs (3, ...): uniform pixels or normally distributed features."""
     rng = np.random.default_rng(0)
     shape = (_NUM_ROWS, *model.input_shape)
     if len(model.input_shape) == 3:
@@ -80,13 +81,13 @@ def _examples(model: TrainedModel) -> Tensor:
     return torch.from_numpy(rng.normal(size=shape).astype(np.float32))
 
 
-def _convert(whole: nn.Module, x: Tensor, path: Path, class_names: tuple[str, ...]) -> None:
+def _convert(model: _ExportedModel, x: Tensor, path: Path, class_names: tuple[str, ...]) -> None:
     import onnx
 
-    names = ["probability", "tau"][: 2 if getattr(whole, "has_tau", False) else 1]
+    names = ["probability", "tau"][: 2 if model.has_tau else 1]
     with _quiet():
         torch.onnx.export(
-            whole,
+            model,
             (x,),
             str(path),
             dynamo=True,
@@ -108,16 +109,14 @@ def _difference(path: Path, x: Tensor, expected: Any) -> float:
     found = session.run(None, {"x": x.numpy()})
     wanted = expected if isinstance(expected, tuple) else (expected,)
     largest = max(float(np.abs(a - b.cpu().numpy()).max()) for a, b in zip(found, wanted, strict=True))
-    if not largest <= LARGEST_DIFFERENCE:
-        raise RunError(
-            f"{path.name}: differs by {largest:.2g} from the model, more than {LARGEST_DIFFERENCE:g}; not kept"
-        )
+    if not largest <= MAX_DIFFERENCE:
+        raise RunError(f"{path.name}: differs by {largest:.2g} from the model, more than {MAX_DIFFERENCE:g}; not kept")
     return largest
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter's remarks on its own workings are nothing that a user could act upon."""
+    """Silence the exporter's messages about its internals, which users cannot act on."""
     log = logging.getLogger("torch.onnx")
     before = log.level
     log.setLevel(logging.ERROR)

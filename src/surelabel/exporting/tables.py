@@ -1,4 +1,4 @@
-"""The files of an export, apart from images."""
+"""Write the files of an export other than images."""
 
 import json
 from pathlib import Path
@@ -11,18 +11,22 @@ from surelabel.files import replace_csv
 
 README = """Cleaned labels, written by surelabel. Rows are in the order of the run's labels.parquet in every file.
 
-cleaned.csv, cleaned.parquet  id, label (after cleaning), given (before), suggested, probability (of the suggestion), p_wrong, decided_by
-                              (model, person or nobody), decided_at, split, changed
+cleaned.csv, cleaned.parquet  id, label (after cleaning), given (before), suggested, probability (of the suggestion),
+                              p_wrong, decided_by (model, person or nobody), decided_at, split, changed
 decisions.csv                 id, label, decided_at of the rows that persons have decided on
-labels.npy, given_labels.npy  class numbers after and before cleaning; class_names.json has the names in the order of the numbers
-                              The model changes a label only if its suggestion is likely right (surelabel export --help); other labels
-                              that look wrong (p_wrong of 0.5 or more) stay as given: review them first.
-keep_mask.npy                 False where the label is suspected to be wrong and no person has decided on it; goes with labels.npy
+labels.npy, given_labels.npy  class numbers after and before cleaning; class_names.json has the names in the order of
+                              the numbers. The model changes a label only if its suggestion is likely right (surelabel
+                              export --help); other labels that look wrong (p_wrong of 0.5 or more) stay as given:
+                              review them first.
+keep_mask.npy                 False where the label is suspected to be wrong and no person has decided on it; belongs
+                              to labels.npy
 label_issues.csv              cleanlab's columns: is_label_issue, label_quality, given_label, predicted_label
-pred_probs.npy                (N, K) probabilities of the trained network. It was trained on these rows: they are not out of sample.
+pred_probs.npy                (N, K) probabilities of the trained network. It was trained on these rows: they are not
+                              out of sample.
 hf_labels.parquet             id, label and given as class labels of Hugging Face datasets
-images/CLASS/NAME             the image folder, where it was asked for; surelabel itself trains on copies, not on links
-export.json                   rules, counts, expected number of right labels, time, and a hash of every file; taking the export back needs it
+images/CLASS/NAME             the image folder, with --images; surelabel itself trains on copies, not on links
+export.json                   rules, counts, expected number of right labels, time, and a hash of every file; needed
+                              to undo the export
 
 Train on the result:
     surelabel fit DATA --labels cleaned.csv --trusted decisions.csv
@@ -31,12 +35,13 @@ A column for a Hugging Face data set whose rows have an id:
     from datasets import Dataset
     cleaned = Dataset.from_parquet("hf_labels.parquet")
     label = dict(zip(cleaned["id"], cleaned["label"]))
-    data = data.add_column("cleaned", [label[str(name)] for name in data["id"]]).cast_column("cleaned", cleaned.features["label"])
+    data = data.add_column("cleaned", [label[str(name)] for name in data["id"]])
+    data = data.cast_column("cleaned", cleaned.features["label"])
 """
 
 
 def write_tables(folder: Path, cleaned: Cleaned, probability: np.ndarray) -> None:
-    """All of them, into a folder that exists."""
+    """Write all tables and arrays into an existing folder."""
     columns = cleaned.columns
     replace_csv(folder / "cleaned.csv", tuple(columns), zip(*map(_cells, columns.values()), strict=True))
     _write_cleaned_parquet(folder / "cleaned.parquet", cleaned)
@@ -66,7 +71,7 @@ def _write_decisions(path: Path, cleaned: Cleaned) -> None:
 
 
 def _write_issues(path: Path, cleaned: Cleaned) -> None:
-    """As `CleanLearning.get_label_issues` has them, with class names; the n-th line is the n-th row of labels.npy."""
+    """Write the columns of `CleanLearning.get_label_issues`, with names instead of numbers."""
     columns = {
         "is_label_issue": ~cleaned.keep,
         "label_quality": cleaned.quality.astype(np.float64),
@@ -77,7 +82,7 @@ def _write_issues(path: Path, cleaned: Cleaned) -> None:
 
 
 def _write_hugging_face(path: Path, cleaned: Cleaned) -> None:
-    """A table that `datasets` reads with the classes' names: it looks for them in the schema's metadata."""
+    """Write a table with the schema metadata in which `datasets` looks for class names."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -94,5 +99,5 @@ def _write_hugging_face(path: Path, cleaned: Cleaned) -> None:
 
 
 def _cells(values: np.ndarray) -> list[Any]:
-    """Numbers with six digits, the rest as it is."""
+    """Format numbers with six digits; leave other values as they are."""
     return [f"{value:.6g}" for value in values] if values.dtype.kind == "f" else values.tolist()

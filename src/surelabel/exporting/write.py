@@ -1,4 +1,4 @@
-"""Writing an export: to a folder beside, which takes its name when everything is in it."""
+"""Write an export to a temporary folder and rename it once it is complete."""
 
 import os
 import shutil
@@ -14,38 +14,39 @@ from surelabel.data.input_files import named_paths
 from surelabel.errors import ConfigError, RunError
 from surelabel.exporting import manifest
 from surelabel.exporting.image_folder import check_images, write_images
-from surelabel.exporting.selection import Cleaned, Decided, Rules, choose
+from surelabel.exporting.selection import Cleaned, choose
 from surelabel.exporting.tables import write_tables
 from surelabel.files import new_folder, refuse_link
+from surelabel.runs.decisions import Decision
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import TopK
 from surelabel.verdicts import Audit
-from surelabel.verdicts.corrections import losing_counts
+from surelabel.verdicts.corrections import Rules, losing_counts
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and where."""
+    """A finished export: its folder and its rows."""
 
     folder: Path
     cleaned: Cleaned
 
     @property
     def counts(self) -> dict[str, int]:
-        """For a summary."""
+        """Number of rows by who decided on them."""
         return self.cleaned.counts()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know."""
+        """What the user should know about the cleaned labels."""
         return self.cleaned.warnings
 
 
 def export(
     run: RunDir,
     audit: Audit,
-    decisions: Mapping[str, Decided],
+    decisions: Mapping[str, Decision],
     out: str | Path,
     *,
     rules: Rules | None = None,
@@ -53,13 +54,13 @@ def export(
     images: str | None = None,
     paths: Mapping[str, Path] | None = None,
 ) -> Exported:
-    """Write the cleaned data of a finished run to the new folder `out`; an export that is there and unchanged is replaced.
+    """Write the cleaned labels of a finished run to `out`, a new folder or an unchanged export.
 
-    `decisions` are those of the review's journal, by id. `rules` say which suggestions of the model are accepted, and `rewrite`
-    names held-out splits whose labels it may change too. `images` is link or copy, and `paths` then has the file of each id. The
-    source data are only read.
+    `decisions` are those of the review's journal, by id. `rules` say which suggestions of the model
+    are accepted, and `rewrite` names held-out splits whose labels it may change too. `images` is
+    link or copy; `paths` then holds the file of each id. The source data are only read.
     """
-    folder, rules = _followed(Path(out), run), rules or Rules()
+    folder, rules = _resolve_link(Path(out), run), rules or Rules()
     _check_place(folder, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     cleaned = choose(run, audit, decisions, rules, now, rewrite)
@@ -73,8 +74,8 @@ def export(
     return Exported(folder, cleaned)
 
 
-def _followed(out: Path, run: RunDir) -> Path:
-    """Return the folder a link leads to; a link inside the run may be a stranger's, so it is refused."""
+def _resolve_link(out: Path, run: RunDir) -> Path:
+    """Return the target of a link; refuse a link inside the run, which may come from elsewhere."""
     if out.parent.resolve() == run.path.resolve():
         refuse_link(out)
     return out.resolve() if out.is_symlink() else out
@@ -92,16 +93,16 @@ def _check_place(folder: Path, run: RunDir) -> None:
         raise RunError(f"{folder}: is not an empty folder and not an export; choose another folder")
     if manifest.is_export(folder):
         known = manifest.read_manifest(folder)
-        own = [*manifest.changed(folder, known), *manifest.strange(folder, known)]
-        if own:
-            some = ", ".join(own[:5]) + (", ..." if len(own) > 5 else "")
+        edited = [*manifest.changed_files(folder, known), *manifest.foreign_files(folder, known)]
+        if edited:
+            some = ", ".join(edited[:5]) + (", ..." if len(edited) > 5 else "")
             raise RunError(
-                f"{folder}: holds {len(own)} file(s) that the export did not write so: {some}; move them away"
+                f"{folder}: holds {len(edited)} file(s) that the export did not write so: {some}; move them away"
             )
 
 
 def _put_in_place(fresh: Path, folder: Path) -> None:
-    """The new folder under its name; a crash never leaves half of one."""
+    """Rename the new folder; a crash never leaves half an export under this name."""
     if not manifest.is_export(folder):
         fresh.replace(folder)
         return
@@ -112,7 +113,7 @@ def _put_in_place(fresh: Path, folder: Path) -> None:
 
 
 def _probability(run: RunDir) -> np.ndarray:
-    """(N, K) float32 in the order of the run's rows."""
+    """Return the stored probabilities (N, K) float32, in the order of the run's rows."""
     return TopK.from_table(run.samples(), "probability", len(run.data()["class_names"])).dense()
 
 

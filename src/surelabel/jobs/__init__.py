@@ -1,10 +1,21 @@
-"""Run many trainings: on this machine or on a cluster, each in its own run directory."""
+"""Run many trainings, on this machine or on a Ray cluster, each in its own run directory."""
 
-from surelabel.jobs.backend import Backend, Job
-from surelabel.jobs.cluster import Cluster
-from surelabel.jobs.local import Processes
-from surelabel.jobs.outcome import Outcome
-from surelabel.jobs.running import run_all
-from surelabel.jobs.standing import standing
+from surelabel.jobs.local_backend import Backend, LocalBackend
+from surelabel.jobs.progress import Overview, Progress, show_progress
+from surelabel.jobs.ray_backend import RayBackend
+from surelabel.jobs.runner import Outcome, run_all
+from surelabel.jobs.trial import Job, Trial, find_state
 
-__all__ = ["Backend", "Cluster", "Job", "Outcome", "Processes", "run_all", "standing"]
+__all__ = [
+    "Backend",
+    "Job",
+    "LocalBackend",
+    "Outcome",
+    "Overview",
+    "Progress",
+    "RayBackend",
+    "Trial",
+    "find_state",
+    "run_all",
+    "show_progress",
+]

@@ -1,4 +1,7 @@
-"""Training methods, one file each; the file's name is the method's name, and nothing else has to be edited."""
+"""Training methods, one file each.
+
+The name of the file is the name of the method: to add a method, add a file.
+"""
 
 import difflib
 import inspect
@@ -15,17 +18,17 @@ from surelabel.errors import ConfigError
 
 
 def names() -> list[str]:
-    """Every method there is."""
+    """Return the names of all built-in methods."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
 def find(name: str) -> type[Method]:
-    """The method of that name: a file here, or the dotted name of a module elsewhere; it defines exactly one Method."""
+    """Return the method of that name, or the only Method in the module with that dotted name."""
     if "." not in name and name not in names():
         near = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise ConfigError(f"method.name: there is no method {name!r}; {hint}there are {', '.join(names())}")
-    module = _imported(name if "." in name else f"{__name__}.{name}")
+    module = _import(name if "." in name else f"{__name__}.{name}")
     classes = [
         item
         for item in vars(module).values()
@@ -37,17 +40,17 @@ def find(name: str) -> type[Method]:
     return classes[0]
 
 
-def _imported(name: str) -> ModuleType:
+def _import(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         if not name.startswith(str(error.name)):
-            raise  # the file is there and misses something itself
+            raise  # the module exists, and one of its own imports fails
         raise ConfigError(f"method.name: {name}: there is no module {error.name}") from None
 
 
-def checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """`options` in the types of the method's constructor, or an error that names the option and what is allowed."""
+def validate_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return `options` in the types of the constructor; raise ConfigError if one is not allowed."""
     known = options_of(find(name))
     for option in options:
         if option not in known:
@@ -63,4 +66,4 @@ def checked_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(one_line(error, prefix="method.")) from None
 
 
-__all__ = ["checked_options", "find", "names"]
+__all__ = ["find", "names", "validate_options"]

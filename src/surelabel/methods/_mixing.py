@@ -1,4 +1,4 @@
-"""MixMatch's pieces, which several methods use: sharpening, and mixup across all ranks' rows."""
+"""Parts of MixMatch that several methods share: sharpening, and mixup across all ranks' rows."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,23 @@ from torch import Tensor
 
 from surelabel.core import Clock, gathered, rank, world_size
 
+SMALLEST_PROBABILITY = 1e-30
+"""A floor that keeps log p finite."""
+
 
 def sharpen(probability: Tensor, temperature: float) -> Tensor:
-    """(B, K) p^(1/T), normalised; T = 1 is the identity, T to 0 the one-hot argmax. In log space: p^(1/T) may underflow."""
-    return (probability.clamp(min=1e-30).log() / temperature).softmax(1)
+    """Return p^(1/T), normalised, (B, K); T = 1 is the identity, and T to 0 the one-hot argmax.
+
+    In log space, because p^(1/T) may underflow.
+    """
+    return (probability.clamp(min=SMALLEST_PROBABILITY).log() / temperature).softmax(1)
 
 
 def mixing_share(alpha: float, clock: Clock) -> float:
-    """One lambda ~ Beta(alpha, alpha) for the whole batch, at least 1/2 so that the first partner dominates."""
+    """Draw one lambda ~ Beta(alpha, alpha) for the whole batch.
+
+    It is at least 1/2 (lambda or 1 - lambda), so that the first row of a pair dominates.
+    """
     # NumPy, because torch's Beta takes no generator and would draw from the global one.
     share = float(np.random.default_rng(clock.generator("mixing").initial_seed()).beta(alpha, alpha))
     return max(share, 1 - share)
@@ -24,8 +33,9 @@ def mixing_share(alpha: float, clock: Clock) -> float:
 def mixed(parts: Sequence[tuple[Tensor, Tensor, Tensor]], share: float, clock: Clock) -> list[tuple[Tensor, Tensor]]:
     """Mix every row with a partner drawn from the rows of all parts and all ranks.
 
-    A part is (x, target, weight); rows of weight 0 are padding and nobody's partner. Returns (x, target) per part, with x in
-    float. The draw depends on the clock and the number of real rows alone, so any number of processes mixes the same pairs.
+    A part is (x, target, weight); rows of weight 0 are padding and never drawn as partners.
+    Returns (x, target) for each part, with x in float32. The draw depends only on the clock and
+    the number of real rows, so any number of processes mixes the same pairs.
     """
     pool_x = torch.cat([gathered(x) for x, _, _ in parts])
     pool_target = torch.cat([gathered(target) for _, target, _ in parts])

@@ -1,4 +1,4 @@
-"""Which samples to believe: small-loss selection and two-component fits."""
+"""Selection of the samples to train on: by small loss, and by a mixture of two components."""
 
 import warnings
 from typing import Any
@@ -10,11 +10,16 @@ from torch import Tensor
 from surelabel.core import Batch, gathered, own_rows
 
 ROUNDING = 1e-3
-"""Of a sample: rates are float32 buffers, and 0.8 x 10 samples must be 8 and not 7."""
+"""Fraction of a sample: rates are float32 buffers, and 0.8 x 10 samples must be 8 and not 7."""
+SMALLEST_SPAN = 1e-12
+"""Losses that differ by less are taken as equal."""
 
 
 def smallest(values: Tensor, count: int, allowed: Tensor | None = None) -> Tensor:
-    """(B,) mask of the `count` smallest values; ties by position, NaN last, rows that are not `allowed` never."""
+    """Return a mask (B,) of the `count` smallest values among the rows that are `allowed`.
+
+    Ties are broken by position; NaN counts as largest.
+    """
     order = values.detach().argsort(stable=True)  # torch sorts NaN last
     if allowed is not None:
         order = order[allowed[order]]
@@ -24,40 +29,42 @@ def smallest(values: Tensor, count: int, allowed: Tensor | None = None) -> Tenso
 
 
 def easiest(loss: Tensor, batch: Batch, forget_share: float, among: Tensor | None = None) -> Tensor:
-    """(B,) mask: the small-loss part of the whole batch, all ranks' rows, `among` the rows that may be chosen.
+    """Return a mask (B,) of the rows with small loss: all but a fraction `forget_share`.
 
-    At least one row is kept, if any may be.
+    Rows compete with those of all ranks. Only the rows `among` may be chosen, and if there are
+    any, at least one is.
     """
     allowed = batch.weight > 0 if among is None else (batch.weight > 0) & among
-    everyone = gathered(allowed)
-    keep = max(1, int((1 - forget_share) * int(everyone.sum()) + ROUNDING))
-    return own_rows(smallest(gathered(loss.detach()), keep, allowed=everyone))
+    allowed_everywhere = gathered(allowed)
+    keep = max(1, int((1 - forget_share) * int(allowed_everywhere.sum()) + ROUNDING))
+    return own_rows(smallest(gathered(loss.detach()), keep, allowed=allowed_everywhere))
 
 
 def estimated_noise_rate(losses: Tensor) -> float:
-    """The share of labels that are wrong, as the weight of the high-loss component: no clean label is needed."""
+    """Estimate the fraction of wrong labels as the weight of a mixture's high-loss component."""
     return float(1 - low_component_probability(losses).mean())
 
 
 def low_component_probability(values: Tensor, max_iter: int = 10, tol: float = 1e-2, reg_covar: float = 5e-4) -> Tensor:
-    """(N,) posterior of the component with the smaller mean, from a Gaussian mixture on `values` scaled to [0, 1].
+    """Return the posterior (N,) of the component with the smaller mean, of two.
 
-    Values that do not differ say nothing, so every row then belongs to the low component.
+    The components are a Gaussian mixture, fitted to `values` scaled to [0, 1]. If the values are
+    all equal or not finite, every row belongs to the low component.
     """
     from sklearn.mixture import GaussianMixture
 
     losses = values.detach().double().cpu().numpy()
     span = losses.max() - losses.min() if len(losses) else 0.0
-    if len(losses) < 2 or not np.isfinite(span) or span <= 1e-12:
+    if len(losses) < 2 or not np.isfinite(span) or span <= SMALLEST_SPAN:
         return torch.ones_like(values)
     scaled = ((losses - losses.min()) / span)[:, None]
     mixture = GaussianMixture(2, max_iter=max_iter, tol=tol, reg_covar=reg_covar, random_state=0)
     with np.errstate(all="ignore"):
-        probability = _fitted(mixture, scaled).predict_proba(scaled)[:, mixture.means_.argmin()]
+        probability = _fit(mixture, scaled).predict_proba(scaled)[:, mixture.means_.argmin()]
     return torch.from_numpy(probability).to(values)
 
 
-def _fitted(mixture: Any, values: np.ndarray) -> Any:
+def _fit(mixture: Any, values: np.ndarray) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ten iterations are the published choice, converged or not
+        warnings.simplefilter("ignore")  # ten iterations are published, whether converged or not
         return mixture.fit(values)

@@ -1,29 +1,34 @@
-"""AUM: area under the margin (Pleiss et al., 2020): find wrong labels by how training goes, then train without them.
+"""AUM: area under the margin (Pleiss et al., 2020): find wrong labels, then train without them.
 
     margin      M = z_y - max over j != y of z_j, from the logits of the training pass
     AUM         mean of M over epochs, from the second on
-    threshold   some samples, N / (K + 1) of them, get the label of a class K + 1 that does not exist; nothing can be learnt about
-                them but by heart, and the 99th percentile of their AUMs is what a wrong label may reach
+    threshold   N / (K + 1) samples get the label of a class K + 1 that does not exist; a network
+                can only memorise them, and the 99th percentile of their AUMs is what a wrong
+                label may reach
 
-A sample is flagged if more than 1 % of the threshold samples have a larger AUM. There are two such runs, with disjoint
-threshold sets, so that every sample is judged with its own label at least once; it is removed if it is flagged in every run in
-which it had its own label. A new network is then trained on the rest. The runs are 150, 150 and 300 epochs in the paper, with a
-constant rate of 0.1 in the first two (the network must not yet have learnt everything by heart): a quarter, a quarter and a
-half of the run here.
+A sample is flagged if more than 1 % of the threshold samples have a larger AUM. Two such runs are
+made, with disjoint threshold sets, so that every sample is judged with its given label at least
+once; it is removed if it is flagged in every run in which it had its given label. A new network is
+then trained on the rest. The runs have 150, 150 and 300 epochs in the paper, with a constant rate
+of 0.1 in the first two (the network must not yet have memorised everything); here they are a
+quarter, a quarter and a half of the run.
 
 Where we differ from the authors' code:
 
-- N // (K + 1) threshold samples, as in the paper (their code: N // K). Margins are not rounded to half precision.
-- There is one network of K + 1 outputs, drawn anew for each run. The last run uses the first K outputs alone: the class that
-  does not exist takes no part in the final model.
-- The measuring runs have the run's batch size; the paper has 64 there and 256 in the last run, for small batches memorise less.
+- N // (K + 1) threshold samples, as in the paper (their code: N // K). Margins are not rounded to
+  half precision.
+- One network with K + 1 outputs is newly initialised for each run. The last run uses the first K
+  outputs alone: the class that does not exist has no part in the final model.
+- The measuring runs have the run's batch size; the paper has 64 there and 256 in the last run,
+  because small batches memorise less.
 - If fewer than two samples would be left, none is removed.
 
-AUM is weak on asymmetric noise: wrong labels of one class that agree with each other are learnt better than threshold samples
-are. Verdict: AUM minus its threshold, mean over the runs in which the sample had its own label, squeezed into [0, 1] by x / (1
-+ |x|) so that 1/2 is the threshold. On digits (40 % symmetric, 100 epochs, seed 0) its AUROC is 0.937, or 0.946 with rate 0.02;
-the default verdict has 0.945, and p of the final network at the given label 0.992, but AUM is what this detector is. The paper
-defines no corrected label: ours is the final prediction.
+AUM is weak on asymmetric noise: wrong labels that agree with each other are learnt better than
+threshold samples. Verdict: AUM minus its threshold, averaged over the runs in which the sample had
+its given label, squeezed into [0, 1] by x / (1 + |x|) so that 1/2 is the threshold. On digits (40 %
+symmetric, 100 epochs, seed 0) its AUROC is 0.937, or 0.946 with rate 0.02; the default verdict has
+0.945, and p of the final network at the given label 0.992, but AUM is what defines this detector.
+The paper defines no corrected label: ours is the final prediction.
 """
 
 from typing import Annotated
@@ -33,36 +38,38 @@ from pydantic import Field, PositiveFloat
 from torch import Tensor
 
 from surelabel.config import Constant, OptimiserConfig
-from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 
 
 def margins(logits: Tensor, label: Tensor) -> Tensor:
-    """(B,) logit at the label minus the largest other."""
+    """Return the (B,) logits at the labels minus the largest others."""
     label = label[:, None]
     return logits.gather(1, label).squeeze(1) - logits.scatter(1, label, -torch.inf).amax(1)
 
 
 def visit_momentum(epoch: int) -> float:
-    """What makes blending a mean over epochs 2, 3, ...; the first epoch counts only until there is a second."""
+    """Return the momentum with which blending is a mean over epochs, the first one excluded."""
     return 1 - 1 / max(1, epoch - 1)
 
 
 def threshold_of(area: Tensor, is_threshold: Tensor, percentile: float) -> Tensor:
-    """The AUM below which more than 1 - `percentile` of the threshold samples lie above; -inf without any."""
+    """Return the AUM below which a sample is flagged; -inf without threshold samples."""
     values = area[is_threshold].sort(descending=True).values
     if not len(values):
         return area.new_tensor(-torch.inf)
-    # More than r n of n values are larger than x: x is smaller than the value that floor(r n) others precede.
+    # More than r n of n values are larger than x: x is smaller than the value that floor(r n)
+    # others precede.
     return values[min(int((1 - percentile) * len(values) + 1e-6), len(values) - 1)]
 
 
 class AUM(Method):
-    """Two runs that measure margins against samples of a class that does not exist, then one without what they flag.
+    """Two runs measure margins against a fake class; a third trains without what they flag.
 
     Options:
         percentile: of the threshold samples' AUMs, below which a sample is flagged
-        rate: constant learning rate of the two measuring runs, 0.1 in the paper; null is the run's optimiser and schedule
+        rate: constant learning rate of the two measuring runs, 0.1 in the paper; null is the run's
+          optimiser and schedule
     """
 
     paper = "Pleiss et al.: Identifying Mislabeled Data using the Area Under the Margin Ranking, NeurIPS"
@@ -91,57 +98,38 @@ class AUM(Method):
 
     @property
     def area(self) -> tuple[SampleStore, SampleStore]:
-        """The mean margins of both runs."""
+        """The tables of mean margins of both runs."""
         return self.first_area, self.second_area
 
     def stages(self) -> list[Stage]:
-        """Measure, measure with other threshold samples, train on what is left; short runs end earlier."""
+        """Measure twice with different threshold samples, then train on the rest."""
         quarter = -(-self.task.epochs // 4)
         second = min(quarter, self.task.epochs - quarter)
+        kept = [Pass(self.step, {"batch": View((~self.removed).nonzero().squeeze(1))})]
         stages = [
-            Stage("first", quarter, self.first_step, plan=self.first_plan, then=self.judge, optimiser=self.optimiser),
-            Stage(
-                "second",
-                second,
-                self.second_step,
-                plan=self.second_plan,
-                then=self.judge,
-                reset="new",
-                optimiser=self.optimiser,
-            ),
-            Stage("train", self.task.epochs - quarter - second, self.step, plan=self.plan, reset="new"),
+            Stage("first", quarter, self.first_step, then=self.judge, optimiser=self.optimiser),
+            Stage("second", second, self.second_step, then=self.judge, reset="new", optimiser=self.optimiser),
+            Stage("train", self.task.epochs - quarter - second, self.step, plan=kept, reset="new"),
         ]
         return [stage for stage in stages if stage.epochs]
 
-    def first_plan(self, run: Run) -> list[Pass]:
-        """All samples."""
-        return [Pass(self.first_step, {"batch": View()})]
-
-    def second_plan(self, run: Run) -> list[Pass]:
-        """All samples."""
-        return [Pass(self.second_step, {"batch": View()})]
-
-    def plan(self, run: Run) -> list[Pass]:
-        """The samples that were not removed."""
-        return [Pass(self.step, {"batch": View((~self.removed).nonzero().squeeze(1))})]
-
     def first_step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy and margins, with the first threshold samples."""
+        """Measure with the first set of threshold samples."""
         return self.measure(batch, clock, 0)
 
     def second_step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy and margins, with the second threshold samples."""
+        """Measure with the second set of threshold samples."""
         return self.measure(batch, clock, 1)
 
     def measure(self, batch: Batch, clock: Clock, number: int) -> Step:
-        """Cross entropy over K + 1 classes; the margins go into the run's mean."""
+        """Compute cross entropy over K + 1 classes, and add the margins to the run's mean."""
         logits = self.network(batch.x).logits
         label = torch.where(self.role[batch.index] == number, self.task.num_classes, batch.label)
         self.area[number].blend(batch.index, margins(logits.detach(), label), visit_momentum(clock.epoch))
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, label))}, seen=logits.detach()[:, :-1])
 
     def judge(self, run: Run) -> None:
-        """The threshold of each run that is over, and what both flag."""
+        """Set the threshold of the run that has ended, and the samples that all runs flag."""
         number = 0 if run.clock.stage == "first" else 1
         self.threshold[number] = threshold_of(self.area[number].whole(), self.role == number, self.percentile)
         flagged = (self.distances() < 0) | self.is_threshold()
@@ -151,32 +139,34 @@ class AUM(Method):
         run.note("removed_share", self.removed.float().mean().item())
 
     def distances(self) -> Tensor:
-        """(2, N) AUM minus the threshold, of each run."""
+        """Return (2, N) AUM minus the threshold, of each run."""
         return torch.stack([store.whole() for store in self.area]) - self.threshold[:, None]
 
     def is_threshold(self) -> Tensor:
-        """(2, N): whether a sample had the label of the class that does not exist."""
+        """Return (2, N) whether a sample had the label of the class that does not exist."""
         return torch.stack([self.role == 0, self.role == 1])
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy over the K real classes."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute cross entropy over the K real classes."""
         logits = self.network(batch.x).logits[:, :-1]
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
 
     def predict(self, x: Tensor) -> Tensor:
-        """The softmax over the K real classes."""
-        return self.network(x).logits[:, :-1].softmax(1)
+        """Return the softmax over the K real classes."""
+        logits: Tensor = self.network(x).logits
+        return logits[:, :-1].softmax(1)
 
-    def label_quality(self, run: Run) -> Tensor:
-        """The mean distance of AUM to the threshold, squeezed into [0, 1]."""
-        # -inf is the threshold of a run that never was.
-        counts = ~self.is_threshold() & self.threshold.isfinite()[:, None]
-        distance = self.distances().masked_fill(~counts, 0).sum(0) / counts.sum(0).clamp(min=1)
-        return (1 + distance / (1 + distance.abs())) / 2
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the mean distance of AUM to the threshold, squeezed into [0, 1]."""
+        area = torch.stack([store.read(rows.index) for store in self.area])
+        # A threshold of -inf belongs to a run that was not made.
+        counts = ~self.is_threshold()[:, rows.index] & self.threshold.isfinite()[:, None]
+        distance = (area - self.threshold[:, None]).masked_fill(~counts, 0).sum(0) / counts.sum(0).clamp(min=1)
+        return Verdict((1 + distance / (1 + distance.abs())) / 2, rows.prediction)
 
 
 def threshold_roles(task: Task) -> Tensor:
-    """(N,) 0 or 1 for the threshold samples of the first and the second run, -1 for the rest."""
+    """Return (N,) 0 or 1 for the threshold samples of the first and second run, -1 for the rest."""
     count = task.num_samples // (task.num_classes + 1)
     order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
     role = torch.full((task.num_samples,), -1)

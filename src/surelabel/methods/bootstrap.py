@@ -1,15 +1,19 @@
-"""Bootstrap, soft and hard (Reed et al., 2014, arXiv 1412.6596): the target is partly what the network says itself.
+"""Bootstrap, soft and hard (Reed et al., 2014, arXiv 1412.6596): targets include the prediction.
 
     soft    L = -sum (b e_y + (1 - b) p) log p               = b CE + (1 - b) H(p)
     hard    L = -sum (b e_y + (1 - b) e_argmax p) log p      = b CE - (1 - b) log max p
 
-b = 0.95 (soft) and 0.8 (hard) are the values that public code reuses for CIFAR-10 and CIFAR-100; the paper tunes b on validation
-data (unverified). There is no code by the authors. In the soft form the gradient flows through both p: with a target that is held
-fixed the second term has none, and the method would be b times cross entropy. Keras versions clip and renormalise p; we take
-log_softmax. Hard is the default because it is the better of the two on digits.
+Defaults: b = 0.95 (soft) and 0.8 (hard), which public code reuses for CIFAR-10 and CIFAR-100; the
+paper tunes b on validation data (unverified). Hard is the default because it is the better of the
+two on digits.
 
-The verdict is the default. The method's own target b e_y + (1 - b) p names the given label for any b above 1/2, so it corrects nothing;
-the final prediction is what `corrected` returns. Both forms memorise in the end, at these b: the paper claims no more than a delay.
+The authors published no code. In the soft form the gradient flows through both p. With a fixed
+target the second term would have no gradient, and the method would be b times cross entropy. Keras
+versions clip and renormalise p; we use log_softmax.
+
+The verdict is the default one, and the corrected labels are the final predictions: for any b above
+1/2 the target b e_y + (1 - b) p has the given label as its largest class, so it corrects nothing.
+With these b both forms memorise in the end; the paper claims only a delay.
 """
 
 from typing import Annotated, Literal
@@ -26,24 +30,25 @@ PUBLISHED_LABEL_WEIGHT: dict[Target, float] = {"soft": 0.95, "hard": 0.8}
 
 
 def soft_bootstrap(logits: Tensor, label: Tensor, label_weight: float | Tensor) -> Tensor:
-    """(B,) b CE + (1 - b) H(p); p log p by log_softmax, which is 0 and not NaN at p = 0."""
+    """Return b CE + (1 - b) H(p), (B,); with log_softmax, p log p is 0 and not NaN at p = 0."""
     log_p = logits.log_softmax(1)
     entropy = -(log_p.exp() * log_p).sum(1)
     return label_weight * cross_entropy(logits, label) + (1 - label_weight) * entropy
 
 
 def hard_bootstrap(logits: Tensor, label: Tensor, label_weight: float | Tensor) -> Tensor:
-    """(B,) b CE - (1 - b) log max p."""
+    """Return b CE - (1 - b) log max p, (B,)."""
     predicted = cross_entropy(logits, logits.argmax(1))
     return label_weight * cross_entropy(logits, label) + (1 - label_weight) * predicted
 
 
 class Bootstrap(Method):
-    """Cross entropy to a mix of the given label and the network's own prediction.
+    """Cross entropy to a mix of the given label and the network's prediction.
 
     Options:
-        target: which prediction is mixed in: soft (p) or hard (its largest class)
-        label_weight: b, the share of the given label; default 0.95 for soft and 0.8 for hard, 1 is cross entropy
+        target: the prediction that is mixed in: soft (p) or hard (its largest class)
+        label_weight: b, the weight of the given label; default 0.95 for soft and 0.8 for hard,
+          1 is cross entropy
     """
 
     paper = "Reed et al.: Training Deep Neural Networks on Noisy Labels with Bootstrapping, arXiv 1412.6596"
@@ -58,8 +63,8 @@ class Bootstrap(Method):
         self.label_weight = PUBLISHED_LABEL_WEIGHT[target] if label_weight is None else label_weight
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy to the mixed target."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Return cross entropy to the mixed target."""
         logits = self.network(batch.x).logits
         label_weight = torch.where(self.trusted[batch.index], 1.0, self.label_weight)
         return Step({"bootstrap": batch.mean(self.loss(logits, batch.label, label_weight))}, seen=logits.detach())

@@ -1,14 +1,16 @@
-"""Co-teaching (Han et al., 2018): two networks, each trained on the samples that the other finds easy.
+"""Co-teaching (Han et al., 2018): two networks, each trained on what the other finds easy.
 
-In epoch T each network keeps the R(T) = 1 - forget_rate x min(T / T_k, 1) part of the batch with the smallest loss, and the OTHER
-network is trained on it. T_k = 10 of the paper's 200 epochs.
+In epoch T each network selects the fraction R(T) = 1 - forget_rate x min(T / T_k, 1) of the batch
+with the smallest losses, and the OTHER network is trained on it. T_k = 10 of the paper's 200
+epochs.
 
 Where we differ from the authors' code:
 
-- The published runs are GIVEN the true noise rate. Our default estimates it from the losses after a warm-up of T_k epochs
-  (a two-component mixture) and logs it; `forget_rate` is the explicit option.
-- The mean over kept samples is taken once (their code divides by the count again, which Adam hides and SGD does not).
-- At least one sample is kept; ties are broken by position and losses that are not a number sort last.
+- The published runs are GIVEN the true noise rate. Our default estimates it from the losses after a
+  warm-up of T_k epochs (a two-component mixture) and logs it; `forget_rate` is the explicit option.
+- The mean over selected samples is taken once (their code divides by the count again, which Adam
+  hides and SGD does not).
+- At least one sample is selected; ties are broken by position and NaN losses sort last.
 - The exponent c of the ramp is 1, as in the paper's experiments.
 """
 
@@ -18,7 +20,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._selection import easiest, estimated_noise_rate, low_component_probability
 
@@ -26,7 +28,7 @@ PUBLISHED_RAMP_SHARE = 10 / 200
 
 
 def forget_share(epoch: int, ramp: int, rate: float) -> float:
-    """Share of a batch to leave out in this epoch, counted from 1: up to `rate` over `ramp` epochs."""
+    """Return the share of a batch to leave out: it grows to `rate` over `ramp` epochs."""
     return rate * min(epoch / ramp, 1.0)
 
 
@@ -34,9 +36,10 @@ class CoTeaching(Method):
     """Two networks that choose small-loss samples for each other.
 
     Options:
-        forget_rate: the share of wrong labels, if you know it; default is estimated from the losses after the warm-up
-        ramp: T_k, epochs over which forgetting grows, and the length of the warm-up before an estimate, which is at least 5;
-          default the published share, 10/200
+        forget_rate: the share of wrong labels, if you know it; default is estimated from the losses
+          after the warm-up
+        ramp: T_k, epochs over which forgetting grows, and the length of the warm-up before an
+          estimate, which is at least 5; default the published share, 10/200
     """
 
     paper = "Han et al.: Co-teaching: Robust Training of Deep Neural Networks with Extremely Noisy Labels, NeurIPS"
@@ -46,6 +49,7 @@ class CoTeaching(Method):
     backward_passes = 2
 
     rate: Tensor
+    clean_probability: Tensor
 
     def __init__(
         self,
@@ -60,13 +64,14 @@ class CoTeaching(Method):
         self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
         self.warm_up = 0 if forget_rate is not None else max(self.ramp, task.warm_up(PUBLISHED_RAMP_SHARE))
         self.register_buffer("rate", torch.tensor(torch.nan if forget_rate is None else forget_rate))
+        self.register_buffer("clean_probability", torch.ones(task.num_samples), persistent=False)
 
     def stages(self) -> list[Stage]:
-        """One stage, whose plan estimates the rate when the warm-up is over."""
-        return [Stage("train", self.task.epochs, self.step, plan=self.plan)]
+        """Train in one stage, whose plan estimates the rate after the warm-up."""
+        return [Stage("train", self.task.epochs, self.step, plan=self.plan, then=self.judge)]
 
     def plan(self, run: Run) -> list[Pass]:
-        """All samples; once, the estimate of the noise rate."""
+        """Plan one pass over all samples, and estimate the noise rate once."""
         if self.rate.isnan() and run.clock.epoch > self.warm_up:
             losses = run.collect(self.mean_loss, View(augment=False))
             self.rate.fill_(estimated_noise_rate(losses))
@@ -74,7 +79,7 @@ class CoTeaching(Method):
         return [Pass(self.step, {"batch": View()})]
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Each network's mean loss over what the other selects."""
+        """Compute each network's mean loss over the samples that the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]
         by_first, by_second = (easiest(loss, batch, self.forget(clock)) for loss in losses)
@@ -82,22 +87,27 @@ class CoTeaching(Method):
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 
     def forget(self, clock: Clock) -> float:
-        """Share of a batch to leave out now; nothing in the warm-up."""
+        """Return the share of a batch to leave out now: nothing in the warm-up."""
         if clock.epoch <= self.warm_up:
             return 0.0
         return forget_share(clock.epoch - self.warm_up, self.ramp, float(self.rate))
 
     def mean_loss(self, batch: Batch) -> Tensor:
-        """(B,) loss at the given label, mean over both networks."""
+        """Return the (B,) losses at the given labels, mean over both networks."""
         return (
             cross_entropy(self.first(batch.x).logits, batch.label)
             + cross_entropy(self.second(batch.x).logits, batch.label)
         ) / 2
 
-    def label_quality(self, run: Run) -> Tensor:
-        """P(small-loss component) of the final losses weighs the running mean of p at the given label.
-
-        The mixture alone gives many ties at 0 and 1; the running mean orders them.
-        """
+    def judge(self, run: Run) -> None:
+        """Set the probability that each label is clean from the final losses."""
         losses = run.collect(self.mean_loss, View(augment=False))
-        return (low_component_probability(losses) + run.record.mean_given_probability) / 2
+        self.clean_probability.copy_(low_component_probability(losses))
+
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the mean of P(small-loss component) and the running mean of p at the given label.
+
+        The mixture alone has many ties at 0 and 1, which the running mean breaks.
+        """
+        clean = self.clean_probability[rows.index]
+        return Verdict((clean + rows.mean_given_probability) / 2, rows.prediction)

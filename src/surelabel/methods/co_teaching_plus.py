@@ -1,16 +1,22 @@
 """Co-teaching+ (Yu et al., 2019): Co-teaching on the samples that the two networks disagree about.
 
-The first epochs are Co-teaching. Afterwards a batch is cut down to D = {i: argmax f1(x_i) != argmax f2(x_i)}, each network keeps
-the R(T) part of D with the smallest loss, and the OTHER network is trained on it: disagreement keeps the two apart. Twenty of the
-200 epochs on CIFAR-10 are Co-teaching (5 on CIFAR-100, none on MNIST), which is the default's share.
+The first epochs are plain Co-teaching. After that a batch is reduced to the disagreement D = {i:
+argmax f1(x_i) != argmax f2(x_i)}. Each network keeps the fraction R(T) of D with the smallest
+loss, and the OTHER network is trained on it. Disagreement keeps the two networks different. On
+CIFAR-10 the authors use plain Co-teaching for 20 of 200 epochs, which is our default fraction (5
+epochs on CIFAR-100, none on MNIST).
 
 Where we differ from the authors' code:
 
-- Their second part feeds softmax PROBABILITIES into the cross entropy, which takes a softmax again. We give it logits.
-- They find D by multiplying data set indices with a mask and dropping zeros, so that sample 0 is lost. We use the mask.
-- A batch without disagreement is cross entropy on the whole batch for them while `epoch x batch < 5000`, and nothing after.
-  Those steps are over within an epoch or two of the first part's end; here such a batch is a zero from the start.
-- As in Co-teaching: one mean over kept samples, at least one is kept, and the noise rate is estimated unless it is given.
+- After the plain epochs they pass softmax PROBABILITIES to the cross entropy, which applies a
+  softmax again. We pass logits.
+- They find D by multiplying data set indices by a mask and dropping zeros, which loses sample 0. We
+  use the mask.
+- For a batch without disagreement they use cross entropy on the whole batch while
+  `epoch x batch < 5000`, and skip it later. Those steps end within an epoch or two of the plain
+  epochs; here the loss of such a batch is zero from the start.
+- As in our Co-teaching, the loss is one mean over the kept samples, at least one sample is kept,
+  and the noise rate is estimated unless it is given.
 """
 
 from typing import Annotated
@@ -27,14 +33,15 @@ PUBLISHED_AGREEMENT_SHARE = 20 / 200
 
 
 class CoTeachingPlus(CoTeaching):
-    """Two networks that choose small-loss samples for each other where they disagree.
+    """Two networks that choose small-loss samples for each other, where they disagree.
 
     Options:
-        forget_rate: the share of wrong labels, if you know it; default is estimated from the losses after the warm-up
-        ramp: T_k, epochs over which forgetting grows, and the length of the warm-up before an estimate, which is at least 5;
-          default the published share, 10/200
-        all_samples: epochs of plain Co-teaching before disagreement counts; default the published share, 20/200, and never less
-          than the warm-up and the ramp
+        forget_rate: the fraction of wrong labels, if you know it; by default it is estimated from
+          the losses after the warm-up
+        ramp: T_k, the epochs over which the forgotten fraction grows, and the length of the warm-up
+          before an estimate, which is at least 5; default the published fraction, 10/200
+        all_samples: epochs of plain Co-teaching before disagreement counts; default the published
+          fraction, 20/200, and at least the warm-up plus the ramp
     """
 
     paper = "Yu et al.: How does Disagreement Help Generalization against Label Corruption?, ICML"
@@ -53,7 +60,10 @@ class CoTeachingPlus(CoTeaching):
         self.all_samples = published if all_samples is None else all_samples
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Each network's mean loss over what the other selects, of all samples first and then of those in dispute."""
+        """Return each network's mean loss over the samples that the other selects.
+
+        They select from all samples first, and later from those they disagree about.
+        """
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]
         among = torch.ones_like(batch.label, dtype=torch.bool)

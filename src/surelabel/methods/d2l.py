@@ -1,35 +1,44 @@
-"""D2L: Dimensionality-Driven Learning (Ma et al., 2018): stop believing labels when features begin to need more dimensions.
+"""D2L: Dimensionality-Driven Learning (Ma et al., 2018): watch the dimensionality of the features.
 
-The local intrinsic dimensionality of a sample, from the distances r_1 <= ... <= r_k to its nearest neighbours in a batch of
-features:
+The local intrinsic dimensionality (LID) of a sample follows from the distances r_1 <= ... <= r_k to
+its nearest neighbours in a batch of features:
 
-    LID = -1 / mean over j of log(r_j / r_k),                    LID_e = mean over 1,280 rows, in batches of 128, k = 20
+    LID   = -1 / mean over j of log(r_j / r_k)
+    LID_e = its mean in epoch e over 1,280 rows, in batches of 128, with k = 20
 
-falls while a network learns and rises when it begins to learn wrong labels by heart. The turning point is the first epoch e
-whose LID_e exceeds the mean of the w epochs before by two of their standard deviations. From there on, with one alpha for all
-samples,
+The mean falls while a network learns, and rises when it begins to memorise wrong labels. The
+turning point is the first epoch e whose LID_e exceeds the mean of the w epochs before it by two of
+their standard deviations. From then on, with one alpha for all samples,
 
-    alpha_e = exp(-(e / E) LID_e / min LID),   t = alpha_e y + (1 - alpha_e) onehot(argmax p),   L = -sum t log p
+    alpha_e = exp(-(e / E) LID_e / min LID)
+    t = alpha_e y + (1 - alpha_e) onehot(argmax p)        L = -sum t log p
 
-e counts from 0. The features are those before the classifier, in evaluation mode, without augmentation, at the start of each
-epoch. Published (authors' code, CIFAR-10): the search starts after 40 of 120 epochs, w = 5 (the paper's 12 is from memory,
-unverified).
+e counts from 0. The features are the input of the classifier, in evaluation mode, without
+augmentation, at the start of each epoch. Published values (authors' code, CIFAR-10): the search
+starts after 40 of 120 epochs, and w = 5 (the paper's 12 is from memory, unverified).
 
 Where we differ from the authors' code:
 
-- The loss before the turning point is cross entropy, as in the paper; their code later changed to symmetric cross entropy.
-- No roll-back to the epoch before the turning point: in their code it loads the weights that it already has.
-- Distances have a floor (duplicates), and a LID that is not finite or positive is replaced by the one before, as theirs is.
-- With fewer than 1,280 rows all are used. A window is never longer than the epochs there are.
-- The smallest LID is over all epochs up to the present one, as in their code (the paper: before it; from memory, unverified). The
-  standard deviation of the window is divided by w; which one theirs is was not checked.
+- The loss before the turning point is cross entropy, as in the paper; their code later changed to
+  symmetric cross entropy.
+- There is no roll-back to the epoch before the turning point; theirs loads the weights it already
+  has.
+- Distances have a floor, for duplicates. A LID that is not finite and positive is replaced by the
+  one before, as in theirs.
+- With fewer than 1,280 rows all are used, and short runs have a shorter window.
+- The smallest LID is taken over all epochs up to the present one, as in their code (in the paper,
+  over those before it; from memory, unverified). The standard deviation of the window divides by
+  w; we did not check which one theirs is.
 
-Verdict: the default, running mean of p at the given label; the method keeps nothing per sample.
+The verdict is the default one, the running mean of p at the given label; the method keeps no state
+per sample.
 
-Where it fails: on digits with an MLP (40 % symmetric, 100 epochs, seed 0) it ends where cross entropy does, 0.70. Dimensions
-rise from the third epoch on (6.5, then 10 in epoch 9 and 16 in the end), so there is no fall to turn from. With the published
-start the turning point is found in epoch 40, when all wrong labels are memorised. With start = 0 it is epoch 10, when a third
-are, and alpha is then above 0.8 for epochs, because e / E is small: targets follow the labels until the rest is memorised too.
+Where it fails: on digits with an MLP (40 % symmetric noise, 100 epochs, seed 0) it ends where
+cross entropy does, at 0.70. The dimensionality rises from the third epoch on (6.5, then 10 in
+epoch 9 and 16 at the end), so there is no fall to turn from. With the published start the turning
+point is found in epoch 40, when all wrong labels are memorised. With start = 0 it is epoch 10,
+when a third are, and alpha then stays above 0.8 for epochs because e / E is small: the targets
+follow the labels until the rest are memorised too.
 """
 
 import math
@@ -45,19 +54,19 @@ from surelabel.core.losses import cross_entropy
 PUBLISHED_START_SHARE = 40 / 120
 NUM_ROWS, CHUNK, NEIGHBOURS, WINDOW = 1280, 128, 20, 5
 SMALLEST_RATIO = 1e-8
-"""Added to r_j / r_k: a duplicate has r_j = 0."""
+"""Added to r_j / r_k, because a duplicate has r_j = 0."""
 SMALLEST_DISTANCE = 1e-12
-"""If all neighbours are duplicates, r_k is 0 too."""
+"""A floor of r_k, which is 0 if all neighbours are duplicates."""
 
 
 def local_dimension(distances: Tensor) -> Tensor:
-    """(n,) LID from (n, k) distances to the nearest neighbours, ascending; infinite if all k are equal."""
+    """Return the LID (n,) from ascending neighbour distances (n, k); inf if all k are equal."""
     ratio = distances / distances[:, -1:].clamp(min=SMALLEST_DISTANCE)
     return -1 / (ratio + SMALLEST_RATIO).clamp(max=1).log().mean(1)
 
 
 def mean_dimension(features: Tensor, neighbours: int = NEIGHBOURS) -> float:
-    """Mean LID of (n, M) features among themselves; NaN for fewer than three."""
+    """Return the mean LID of features (n, M) among themselves; NaN for fewer than three rows."""
     if len(features) < 3:
         return math.nan
     features = features.double()
@@ -68,7 +77,7 @@ def mean_dimension(features: Tensor, neighbours: int = NEIGHBOURS) -> float:
 
 
 def is_turning(history: Tensor, window: int) -> bool:
-    """Whether the last LID exceeds the mean of the `window` before it by two standard deviations."""
+    """Return whether the last LID exceeds the mean of the window before it by two deviations."""
     if len(history) <= window:
         return False
     before = history[-1 - window : -1]
@@ -76,10 +85,11 @@ def is_turning(history: Tensor, window: int) -> bool:
 
 
 class D2L(Method):
-    """Cross entropy until the dimensionality of features rises, then on targets that move to the predictions.
+    """Cross entropy whose targets move to the predictions once feature dimensionality rises.
 
     Options:
-        start: epochs before the search for the turning point begins; default the published share, 40/120
+        start: epochs before the search for the turning point begins; default the published
+          fraction, 40/120
     """
 
     paper = "Ma et al.: Dimensionality-Driven Learning with Noisy Labels, ICML"
@@ -100,13 +110,13 @@ class D2L(Method):
         self.register_buffer("alpha", torch.ones(()))
 
     def stages(self) -> list[Stage]:
-        """One stage; dimensions are measured in its plan."""
+        """Return one stage, whose plan measures the dimensionality."""
         return [Stage("train", self.task.epochs, self.step, plan=self.plan)]
 
     def plan(self, run: Run) -> list[Pass]:
-        """Measure, look for the turning point, set alpha."""
+        """Measure the dimensionality, look for the turning point, and set alpha."""
         epoch = run.clock.epoch - 1
-        self.dimension[epoch] = self.measured(run, epoch)
+        self.dimension[epoch] = self.measure(run, epoch)
         history = self.dimension[: epoch + 1]
         if epoch >= self.start + self.window and is_turning(history, self.window):
             self.turned.fill_(True)
@@ -117,19 +127,19 @@ class D2L(Method):
         run.note("alpha", float(self.alpha))
         return [Pass(self.step, {"batch": View()})]
 
-    def measured(self, run: Run, epoch: int) -> float:
-        """LID of some rows; what is not a positive number is replaced by the epoch before's."""
+    def measure(self, run: Run, epoch: int) -> float:
+        """Return the mean LID of some rows, or the last one if it is not a positive number."""
         rows = torch.randperm(self.task.num_samples, generator=run.rng)[:NUM_ROWS]
         features = run.collect(lambda batch: self.network(batch.x).features.flatten(1), View(rows, augment=False))
         whole = features[: len(features) // CHUNK * CHUNK] if len(features) >= CHUNK else features
-        values = [mean_dimension(chunk) for chunk in whole.split(CHUNK)]
+        values = [mean_dimension(chunk) for chunk in torch.split(whole, CHUNK)]
         value = sum(values) / max(len(values), 1)
         if math.isfinite(value) and value > 0:
             return value
         return float(self.dimension[epoch - 1]) if epoch else 1.0
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy on alpha y + (1 - alpha) onehot(argmax p)."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Return cross entropy to alpha y + (1 - alpha) onehot(argmax p)."""
         logits = self.network(batch.x).logits
         given = F.one_hot(batch.label, self.task.num_classes)
         guess = F.one_hot(logits.argmax(1), self.task.num_classes)

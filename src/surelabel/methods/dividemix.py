@@ -1,20 +1,25 @@
-"""DivideMix (Li, Socher and Hoi, 2020): two networks split the data for each other and train on it as semi-supervised learning.
+"""DivideMix (Li, Socher and Hoi, 2020): two networks split the data for semi-supervised learning.
 
-Each epoch after the warm-up: a two-component Gaussian mixture on a network's losses gives every sample the probability w that
-its label is clean; the OTHER network trains with the clean ones labelled and the rest unlabelled:
+In each epoch after the warm-up, a two-component Gaussian mixture on a network's losses gives every
+sample the probability w that its label is clean; the OTHER network trains with the clean samples
+labelled and the rest unlabelled:
 
     labelled    y^ = sharpen(w y + (1 - w) p),  p its own mean prediction over two augmentations
     unlabelled  q  = sharpen(mean prediction of both networks over two augmentations)
-    mixup of everything with everything, lambda ~ Beta(alpha, alpha), lambda <- max(lambda, 1 - lambda)
-    L = cross entropy (labelled) + lambda_u(t) mean squared error (unlabelled) + KL(uniform | mean prediction)
+    mixup of all rows, lambda ~ Beta(alpha, alpha), lambda <- max(lambda, 1 - lambda)
+    L = cross entropy (labelled) + lambda_u(t) mean squared error (unlabelled)
+        + KL(uniform | mean prediction)
 
 Where we differ from the authors' code:
 
-- It is given the noise type and rate (a confidence penalty for asymmetric noise, a loss history at 90 %, lambda_u from a table by
-  rate). Here `confidence_penalty` and `unlabelled_weight` are explicit options; the latter's default 25 is the script's.
-- Labels are guessed in evaluation mode, so that guessing does not move batch-norm statistics (the author calls it equally safe).
-- Losses that do not differ, or a split that leaves fewer than two labelled samples, mean: all labelled.
-- The mixture is seeded; lengths are the published shares of 300 epochs (warm-up 10, ramp of lambda_u 16).
+- It is given the noise type and rate (a confidence penalty for asymmetric noise, a loss history at
+  90 %, lambda_u from a table by rate). Here `confidence_penalty` and `unlabelled_weight` are
+  explicit options; the latter's default, 25, is the script's.
+- Labels are guessed in evaluation mode, so that guessing does not move batch-norm statistics (the
+  author calls it equally safe).
+- If losses do not differ, or fewer than two samples would be labelled, all are labelled.
+- The mixture is seeded; lengths are the published shares of 300 epochs (warm-up 10, ramp of
+  lambda_u 16).
 """
 
 from typing import Annotated, Literal
@@ -24,14 +29,14 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, total
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._mixing import mixed, mixing_share, sharpen
 from surelabel.methods._selection import low_component_probability
 
 
 def uniformity_penalty(logits: Tensor, weight: Tensor) -> Tensor:
-    """KL(uniform | mean prediction over all ranks' rows): zero if and only if classes are predicted equally often."""
+    """Return KL(uniform | mean prediction over all ranks' rows); zero for a uniform mean."""
     mean = total((logits.softmax(1) * weight[:, None]).sum(0)) / total(weight.sum()).clamp(min=1)
     num_classes = logits.shape[1]
     return -(mean.clamp(min=1e-8).log() + torch.log(torch.tensor(float(num_classes)))).mean()
@@ -41,21 +46,25 @@ class DivideMix(Method):
     """Two networks, a mixture on the losses, and MixMatch on the split.
 
     Options:
-        warm_up: epochs of cross entropy before the first split; default the published share, 10/300, and at least 5
+        warm_up: epochs of cross entropy before the first split; default the published share,
+          10/300, and at least 5
         clean_threshold: labels with a clean probability above it are kept
         temperature: T of the sharpening
         mixup_alpha: alpha of the Beta distribution
-        unlabelled_weight: lambda_u; the authors tune it by noise rate: 0 at 20 %, 25 at 50 and 80 %, 150 for 100 classes
+        unlabelled_weight: lambda_u; the authors tune it by noise rate: 0 at 20 %, 25 at 50 and 80
+          %, 150 for 100 classes
         unlabelled_ramp: epochs over which lambda_u grows; default the published share, 16/300
-        confidence_penalty: reward uncertain predictions in the warm-up; the authors do so for asymmetric noise
-        strong: whether images also change colour, geometry and lose a part after the warm-up; the authors crop and mirror them
+        confidence_penalty: reward uncertain predictions in the warm-up; the authors do so for
+          asymmetric noise
+        strong: whether images also change colour, geometry and lose a part after the warm-up; the
+          authors crop and mirror them
     """
 
     paper = "Li, Socher and Hoi: DivideMix: Learning with Noisy Labels as Semi-supervised Learning, ICLR"
     year = 2020
     kind = "semi-supervised"
-    # For each of the two networks: 2 passes to refine labels, 4 to guess the rest (two views, both networks), and 4 over the
-    # mixed rows, which are the ones with a backward pass.
+    # For each of the two networks: 2 passes to refine labels, 4 to guess the rest (two views, both
+    # networks), and 4 over the mixed rows, which are the ones with a backward pass.
     forward_passes = 20
     backward_passes = 8
 
@@ -84,30 +93,30 @@ class DivideMix(Method):
         self.register_buffer("clean_probability", torch.ones(2, task.num_samples))
 
     def stages(self) -> list[Stage]:
-        """One stage; the plan of each epoch depends on the losses."""
-        return [Stage("train", self.task.epochs, self.warm_up_step, plan=self.plan)]
+        """Train in one stage, whose plan depends on the losses of each epoch."""
+        return [Stage("train", self.task.epochs, self.warm_up_step, plan=self.plan, then=self.divide)]
 
     def plan(self, run: Run) -> list[Pass]:
-        """Warm-up, or a split by each network for the other."""
+        """Plan the warm-up, or a split by each network for the other."""
         if run.clock.epoch <= self.warm_up:
             return [Pass(self.warm_up_step, {"batch": View()})]
-        self.clean_probability.copy_(self.divide(run))
+        self.divide(run)
         run.note("labelled_share", (self.clean_probability > self.clean_threshold).float().mean().item())
         by_first, by_second = self.clean_probability
         return [Pass(self.first_step, self.split(by_second)), Pass(self.second_step, self.split(by_first))]
 
-    def divide(self, run: Run) -> Tensor:
-        """(2, N) probability that a label is clean, by each network's losses."""
+    def divide(self, run: Run) -> None:
+        """Set the (2, N) probability that a label is clean, from each network's losses."""
         networks = (self.first, self.second)
         losses = run.collect(
             lambda batch: torch.stack([cross_entropy(n(batch.x).logits, batch.label) for n in networks], 1),
             View(augment=False),
         )
         clean = torch.stack([low_component_probability(column) for column in losses.t()])
-        return clean.masked_fill(self.trusted, 1.0)
+        self.clean_probability.copy_(clean.masked_fill(self.trusted, 1.0))
 
     def split(self, clean_probability: Tensor) -> dict[str, View]:
-        """The labelled view, and the unlabelled one if there is enough for a batch."""
+        """Return the labelled view, and the unlabelled one if there is enough for a batch."""
         clean = clean_probability > self.clean_threshold
         if clean.sum() < 2:
             clean = torch.ones_like(clean)
@@ -115,8 +124,8 @@ class DivideMix(Method):
         augment: bool | Literal["strong"] = "strong" if self.strong else True
         return {name: View(part.nonzero().squeeze(1), augment, copies=2) for name, part in parts.items()}
 
-    def warm_up_step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy of both networks."""
+    def warm_up_step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute the cross entropy of both networks."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         terms = {
             name: batch.mean(cross_entropy(z, batch.label)) for name, z in zip(("first", "second"), logits, strict=True)
@@ -127,11 +136,11 @@ class DivideMix(Method):
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 
     def first_step(self, batch: Batch, clock: Clock, unlabelled: Batch | None = None) -> Step:
-        """The first network learns from the second's split."""
+        """Train the first network on the second's split."""
         return self.mix_step(self.first, self.second, self.clean_probability[1], batch, clock, unlabelled)
 
     def second_step(self, batch: Batch, clock: Clock, unlabelled: Batch | None = None) -> Step:
-        """The second network learns from the first's split."""
+        """Train the second network on the first's split."""
         return self.mix_step(self.second, self.first, self.clean_probability[0], batch, clock, unlabelled)
 
     def mix_step(
@@ -143,7 +152,7 @@ class DivideMix(Method):
         clock: Clock,
         unlabelled: Batch | None,
     ) -> Step:
-        """MixMatch on refined and guessed labels."""
+        """Compute the losses of MixMatch on refined and guessed labels."""
         refined = self.refined(network, labelled, clean[labelled.index])
         parts = [(x, refined, labelled.weight) for x in labelled.views]
         if unlabelled is not None:
@@ -162,39 +171,36 @@ class DivideMix(Method):
         return Step(terms)
 
     def ramp_up(self, clock: Clock) -> float:
-        """Share of lambda_u that counts now: from 0 after the warm-up to 1."""
+        """Return the current share of lambda_u: from 0 after the warm-up to 1."""
         return min(max((clock.progress - self.warm_up) / self.unlabelled_ramp, 0.0), 1.0)
 
     @torch.no_grad()
     def refined(self, network: nn.Module, batch: Batch, clean: Tensor) -> Tensor:
-        """(B, K) labels of the clean part: w y + (1 - w) p, sharpened."""
+        """Return (B, K) labels of the clean part: w y + (1 - w) p, sharpened."""
         clean = clean[:, None]
         given = F.one_hot(batch.label, self.task.num_classes)
         return sharpen(clean * given + (1 - clean) * guess([network], batch), self.temperature)
 
     @torch.no_grad()
     def guessed(self, network: nn.Module, helper: nn.Module, batch: Batch) -> Tensor:
-        """(B, K) labels of the rest: the mean prediction of both networks, sharpened."""
+        """Return (B, K) labels of the rest: the mean prediction of both networks, sharpened."""
         return sharpen(guess([network, helper], batch), self.temperature)
 
     def predict(self, x: Tensor) -> Tensor:
-        """The softmax of the mean logits, as the authors test."""
-        return ((self.first(x).logits + self.second(x).logits) / 2).softmax(1)
+        """Return the softmax of the mean logits, as the authors do."""
+        logits: Tensor = (self.first(x).logits + self.second(x).logits) / 2
+        return logits.softmax(1)
 
-    def label_quality(self, run: Run) -> Tensor:
-        """The probability that the label is clean, mean over the mixtures of both final networks."""
-        return self.divide(run).mean(0).clamp(0, 1)
-
-    def corrected(self, run: Run) -> Tensor:
-        """The refined label where it is believed to be clean, else the prediction."""
-        prediction = super().corrected(run)
-        clean = self.label_quality(run)[:, None]
-        refined = clean * F.one_hot(self.given, self.task.num_classes) + (1 - clean) * prediction
-        return torch.where(clean > self.clean_threshold, refined, prediction)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return P(clean), mean over mixtures, and the refined label where it counts as clean."""
+        quality = self.clean_probability[:, rows.index].mean(0).clamp(0, 1)
+        clean, prediction = quality[:, None], rows.prediction
+        refined = clean * F.one_hot(rows.given, self.task.num_classes) + (1 - clean) * prediction
+        return Verdict(quality, torch.where(clean > self.clean_threshold, refined, prediction))
 
 
 def guess(networks: list[nn.Module], batch: Batch) -> Tensor:
-    """(B, K) mean prediction over networks and views, in evaluation mode."""
+    """Return the (B, K) mean prediction over networks and views, in evaluation mode."""
     was_training = [network.training for network in networks]
     for network in networks:
         network.eval()

@@ -3,28 +3,32 @@
     U = (1 / B) sum e_y p^T        (K, K), rows are given labels, over the whole batch
     L = -log |det U|
 
-Noise that depends on the class alone multiplies U by T^T, so L of noisy labels is L of clean ones minus log |det T|, a constant:
-the gradient does not see the noise. L does not change either when the network's classes are permuted, so it needs a start: stage
-"pretrain" is cross entropy, a tenth held out, and ends with the epoch of the lowest loss on the held-out given labels; stage "train"
-is L, from there.
+Noise that depends on the class alone multiplies U by T^T, so L of noisy labels is L of clean ones
+minus log |det T|, a constant: the gradient does not see the noise. L does not change either when
+the network's classes are permuted, so it needs a start: stage "pretrain" is cross entropy, with a
+tenth held out, and ends with the epoch of the lowest loss on the held-out given labels; stage
+"train" continues from there with L.
 
-Published: 120 and 100 epochs on CIFAR-10, whose shares divide the run here; batches of 256, incomplete ones skipped; learning rate
-1e-6 after 0.1.
+Published: 120 and 100 epochs on CIFAR-10, which we rescale to the run; batches of 256, with
+incomplete ones skipped; learning rate 0.1, then 1e-6.
 
 Where we differ from the authors' code:
 
-- It takes -log(|det B U| + 0.001), which overflows float32 at 100 classes and has no gradient where the determinant is small. We
-  divide each row by its number of samples, which only takes a constant out, and take the logarithm of the determinant directly.
-- A batch in which a class is absent, or in which predictions hardly differ between given labels, has no usable determinant; it is
-  skipped. So that this is rare, a batch has 26 rows per class as published, at least 256, but at most a fifth of all rows.
-- Classes that no label names are left out of U, rows and columns.
-- The second stage's rate is 1e-2 of the first's, not 1e-5: theirs moves a network only in the 15,000 steps that 100 epochs of CIFAR-10
-  have. 1e-2 is the best of 1e-3, 1e-2 and 1e-1 on digits.
-- The second stage trains on all rows and keeps its last epoch (theirs: the best accuracy on the first batch of held-out rows), and
-  momentum is not reset every epoch.
+- It takes -log(|det B U| + 0.001), which overflows float32 at 100 classes and has no gradient where
+  the determinant is small. We divide each row by its number of samples, which only removes a
+  constant, and compute the logarithm of the determinant directly.
+- A batch in which a class is absent, or in which predictions hardly differ between given labels,
+  has no usable determinant; it is skipped. So that this is rare, a batch has 26 rows per class as
+  published, at least 256, but at most a fifth of all rows.
+- Classes without any label are left out of U, rows and columns.
+- The second stage's rate is 1e-2 of the first's, not 1e-5: theirs needs the 15,000 steps of 100
+  epochs of CIFAR-10 to move a network. 1e-2 is the best of 1e-3, 1e-2 and 1e-1 on digits.
+- The second stage trains on all rows and keeps its last epoch (theirs: the best accuracy on the
+  first batch of held-out rows), and momentum is not reset every epoch.
 
-The loss has no value per sample. The verdict is the fine-tuned network's p at the given label: it estimates the CLEAN posterior, and
-on digits it tells labels apart better than its running mean over the run, most of which is cross entropy's.
+The loss has no value per sample. The verdict is the fine-tuned network's p at the given label: it
+estimates the CLEAN posterior. On digits it separates right from wrong labels better than its
+running mean over the run, most of which comes from cross entropy.
 """
 
 import math
@@ -33,7 +37,7 @@ import torch
 from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, total
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
@@ -43,21 +47,21 @@ PUBLISHED_ROWS_PER_CLASS = 26
 """256 rows of 10 classes."""
 
 LEAST_STEPS = 5
-"""In an epoch: small sets get smaller batches."""
+"""Batches per epoch, at least: small data sets get smaller batches."""
 
 LARGEST_INVERSE = 1e4
-"""An entry of the inverse is the gradient of log |det| at that entry: beyond this float32 gives noise, not a direction."""
+"""Largest entry of the inverse, the gradient of log |det|; beyond it float32 yields noise."""
 
 
 def label_prediction_sums(logits: Tensor, label: Tensor, weight: Tensor) -> Tensor:
-    """(K, K) B U: the sum over all ranks' real rows of e_y p^T."""
-    # Not a product of matrices: mixed precision would take it in half precision.
+    """Return (K, K) B U: the sum over all ranks' real rows of e_y p^T."""
+    # Not a matrix product, which mixed precision would compute in half precision.
     rows = logits.softmax(1) * weight[:, None]
     return total(rows.new_zeros(rows.shape[1], rows.shape[1]).index_add(0, label, rows))
 
 
 def dmi_loss(sums: Tensor) -> Tensor:
-    """-log |det U| of (K, K) B U; where that says nothing, zero that is still connected to the graph."""
+    """Return -log |det U| of (K, K) B U; if it is not usable, a zero connected to the graph."""
     counts = sums.detach().sum(1)
     means = sums / counts.clamp(min=1)[:, None]
     inverse, info = torch.linalg.inv_ex(means.detach())
@@ -65,24 +69,29 @@ def dmi_loss(sums: Tensor) -> Tensor:
     # The identity has a finite gradient, which `where` then drops.
     means = torch.where(usable, means, torch.eye(len(means), dtype=means.dtype, device=means.device))
     log_shares = (counts.clamp(min=1) / counts.sum().clamp(min=1)).log().sum()
-    return -torch.linalg.slogdet(means).logabsdet - torch.where(usable, log_shares, 0.0)
+    log_determinant: Tensor = torch.linalg.slogdet(means).logabsdet
+    return -log_determinant - torch.where(usable, log_shares, 0.0)
 
 
 def default_batch_size(num_samples: int, num_classes: int) -> int:
-    """As many rows per class as published, at least the published number, and at least five batches an epoch."""
+    """Return the published number of rows per class, but at least five batches an epoch."""
     wanted = max(PUBLISHED_BATCH_SIZE, PUBLISHED_ROWS_PER_CLASS * num_classes)
     return max(2, min(wanted, num_samples // LEAST_STEPS))
 
 
 class DMI(Method):
-    """Cross entropy first, then a loss on the whole batch that class-dependent noise changes by a constant only.
+    """Cross entropy, then a loss on whole batches that class-dependent noise only shifts.
 
     Options:
         rate_factor: the second stage's learning rate as a share of the first's
-        batch_size: rows of a batch in the second stage; default 26 per class, at least 256, at most a fifth of all rows
+        batch_size: rows of a batch in the second stage; default 26 per class, at least 256, at most
+          a fifth of all rows
     """
 
-    paper = "Xu et al.: L_DMI: A Novel Information-theoretic Loss Function for Training Deep Nets Robust to Label Noise, NeurIPS"
+    paper = (
+        "Xu et al.: L_DMI: A Novel Information-theoretic Loss Function for Training Deep Nets "
+        "Robust to Label Noise, NeurIPS"
+    )
     year = 2019
     kind = "loss"
 
@@ -95,58 +104,56 @@ class DMI(Method):
         self.network = task.network()
         order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
         self.register_buffer("held_out", order < int(HELD_OUT_SHARE * task.num_samples))
-        self.register_buffer("named", task.given.unique())
+        self.register_buffer("named", torch.bincount(task.given).nonzero().squeeze(1))
         self.batch_size = default_batch_size(task.num_samples, len(self.named)) if batch_size is None else batch_size
 
     def stages(self) -> list[Stage]:
-        """Cross entropy, then the determinant; a run of one epoch has no time for the latter."""
+        """Train with cross entropy, then with the determinant if the run has a second epoch."""
         first = min(self.task.share(PUBLISHED_PRETRAINING_SHARE), max(1, self.task.epochs - 1))
         holds_out = bool(self.held_out.any())
         pretrain = Stage(
             "pretrain",
             first,
             self.pretrain_step,
-            plan=self.without_held_out,
+            plan=[Pass(self.pretrain_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})],
             keep="best" if holds_out else "last",
             validate_on=View(self.held_out.nonzero().squeeze(1), augment=False) if holds_out else None,
         )
         train = Stage(
-            "train", self.task.epochs - first, self.step, plan=self.in_large_batches, rate_factor=self.rate_factor
+            "train",
+            self.task.epochs - first,
+            self.step,
+            plan=[Pass(self.step, {"batch": View(batch_size=self.batch_size)})],
+            rate_factor=self.rate_factor,
         )
         return [pretrain, train] if train.epochs else [pretrain]
 
-    def without_held_out(self, run: Run) -> list[Pass]:
-        """The samples that the first stage is not validated on."""
-        return [Pass(self.pretrain_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})]
-
-    def in_large_batches(self, run: Run) -> list[Pass]:
-        """All samples."""
-        return [Pass(self.step, {"batch": View(batch_size=self.batch_size)})]
-
-    def pretrain_step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy."""
+    def pretrain_step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute cross entropy."""
         logits = self.network(batch.x).logits
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """-log |det U| over the classes that labels name; zero for an incomplete batch."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute -log |det U| over the classes that have labels; zero for an incomplete batch."""
         logits = self.network(batch.x).logits
         sums = label_prediction_sums(logits, batch.label, batch.weight)[self.named][:, self.named]
         is_whole = total(batch.weight.sum()) >= min(self.batch_size, self.task.num_samples)
         return Step({"dmi": is_whole * dmi_loss(sums)}, seen=logits.detach())
 
-    def label_quality(self, run: Run) -> Tensor:
-        """The final network's p at the given label."""
-        return self.corrected(run).gather(1, self.given[:, None]).squeeze(1)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the final network's p at the given label."""
+        return Verdict(rows.at_given(rows.prediction), rows.prediction)
 
-    def warnings(self) -> list[str]:
-        """Says so if a batch will often lack a class."""
+    def advice(self, problem: Problem) -> list[str]:
+        """Add a warning if batches will often lack a class."""
+        if problem != "settings":
+            return super().advice(problem)
         share = torch.bincount(self.given)[self.named].min().item() / self.task.num_samples
-        # With three rows expected, one batch in twenty has none.
+        # If three rows are expected, one batch in twenty has none.
         enough = min(math.ceil(3 / share), self.task.num_samples)
         if self.batch_size >= enough:
             return []
         return [
-            f"batch_size={self.batch_size} has {share * self.batch_size:.1f} rows of the rarest class on average, and batches "
-            f"without one are skipped; use batch_size={enough} or more"
+            f"batch_size={self.batch_size} has {share * self.batch_size:.1f} rows of the rarest class on average, "
+            f"and batches without one are skipped; use batch_size={enough} or more"
         ]

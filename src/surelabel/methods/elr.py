@@ -1,25 +1,28 @@
 """ELR: Early-Learning Regularization (Liu, Niles-Weed, Razavian and Fernandez-Granda, 2020).
 
     p~ = softmax(z), kept in [1e-4, 1 - 1e-4]
-    t <- beta t + (1 - beta) p~ / sum p~                     before the loss, at every visit, from zero
-    L = -log p_y + lambda log(1 - <t, p~>)                   the gradient flows through p~ only
+    t <- beta t + (1 - beta) p~ / sum p~                 before the loss, at every visit, from zero
+    L = -log p_y + lambda log(1 - <t, p~>)               the gradient flows through p~ only
 
-The second term pulls the prediction towards what the network said early on. Its gradient at logit c is
-p_c (<p, t> - t_c) / (1 - <p, t>). The objective goes negative, to about lambda log 1e-4; that is normal.
+The second term pulls the prediction towards the network's early predictions. Its gradient at logit
+c is p_c (<p, t> - t_c) / (1 - <p, t>). The objective goes negative, to about lambda log 1e-4; that
+is normal.
 
-Defaults are the authors' for CIFAR-10 with symmetric noise: beta 0.7, lambda 3. Theirs elsewhere: asymmetric 0.9 and 1,
-CIFAR-100 0.9 and 7, Clothing1M 0.7 and 3 (there with two networks, and 2000 class-balanced batches an epoch according to the
-paper). They say lambda needs tuning and beta hardly.
+Defaults are the authors' for CIFAR-10 with symmetric noise: beta 0.7, lambda 3. Theirs elsewhere:
+asymmetric 0.9 and 1, CIFAR-100 0.9 and 7, Clothing1M 0.7 and 3 (there with two networks, and 2000
+class-balanced batches an epoch according to the paper). They say that lambda needs tuning and that
+beta hardly does.
 
-The clamp is part of the method: where p~ has reached it the term has no gradient, without it logits would grow for ever. It is
-also what keeps the logarithm finite, for sum t <= 1.
+The clamp is part of the method: where p~ has reached it the term has no gradient; without it logits
+would grow for ever. It also keeps the logarithm finite, since sum t <= 1.
 
-Where we differ from the authors' code: t is a buffer, so it survives a restart (theirs is lost); a verdict divides t by its
-sum, 1 - beta^n after n visits.
+Where we differ from the authors' code: t is a buffer, so it survives a restart (theirs is lost);
+the verdict divides t by its sum, which is 1 - beta^n after n visits.
 
-The verdict is the default, the running mean of p at the given label: on digits with 40 % symmetric noise its AUROC is 0.998
-(lambda 3) and 0.999 (lambda 7), that of t_y 0.71 and 0.994, and their mean is no better. There lambda = 3 still memorises (last
-epoch 0.73), 7 does not (0.98); 100 epochs, seed 0.
+The verdict is the default, the running mean of p at the given label: on digits with 40 % symmetric
+noise its AUROC is 0.998 (lambda 3) and 0.999 (lambda 7), that of t_y 0.71 and 0.994, and their mean
+is no better. There lambda = 3 still memorises (last epoch 0.73), 7 does not (0.98); 100 epochs,
+seed 0.
 """
 
 from typing import Annotated
@@ -28,20 +31,20 @@ import torch
 from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
+from surelabel.core import Batch, Clock, Method, Rows, SampleStore, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 
 SMALLEST_PROBABILITY = 1e-4
-"""The authors': p~ stays this far from 0 and 1, where the regulariser then has no gradient."""
+"""The authors' distance of p~ from 0 and 1, where the regulariser then has no gradient."""
 
 
 def clamped_probability(logits: Tensor) -> Tensor:
-    """(B, K) p~."""
+    """Return (B, K) p~."""
     return logits.softmax(1).clamp(SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
 
 
 def early_learning_regulariser(probability: Tensor, target: Tensor) -> Tensor:
-    """(B,) log(1 - <t, p~>): zero for t = 0, and the smaller the more p~ agrees with t, whose rows sum to at most one."""
+    """Return (B,) log(1 - <t, p~>): zero for t = 0, and smaller the more p~ agrees with t."""
     return (1 - (target * probability).sum(1)).log()
 
 
@@ -49,8 +52,10 @@ class ELR(Method):
     """Cross entropy, and a pull towards what the network predicted early on.
 
     Options:
-        regularisation: lambda, the weight of the pull; the authors have 3, 1 for asymmetric noise, 7 for 100 classes
-        momentum: beta, the share of the old target that stays in an update; the authors have 0.7 or 0.9
+        regularisation: lambda, the weight of the pull; the authors have 3, 1 for asymmetric noise,
+          7 for 100 classes
+        momentum: beta, the share of the old target that stays in an update; the authors have 0.7 or
+          0.9
     """
 
     paper = "Liu et al.: Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS"
@@ -69,8 +74,8 @@ class ELR(Method):
         self.network = task.network()
         self.target = SampleStore(task.num_samples, task.num_classes)
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """-log p_y + lambda log(1 - <t, p~>)."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute -log p_y + lambda log(1 - <t, p~>)."""
         logits = self.network(batch.x).logits
         probability = clamped_probability(logits)
         self.target.blend(batch.index, probability / probability.sum(1, keepdim=True), self.momentum)
@@ -81,14 +86,13 @@ class ELR(Method):
         }
         return Step(terms, seen=logits.detach())
 
-    def targets(self) -> SampleStore:
-        """The table of t."""
-        return self.target
+    def target_tables(self) -> list[TargetTable]:
+        """Return the table of t."""
+        return [TargetTable(self.target)]
 
-    def corrected(self, run: Run) -> Tensor:
-        """The targets, normalised; the final prediction where a row was never visited."""
-        rows = self.target.whole()
-        mass = rows.sum(1, keepdim=True)
-        if bool((mass > 0).all()):
-            return rows / mass
-        return torch.where(mass > 0, rows / mass.where(mass > 0, torch.ones_like(mass)), super().corrected(run))
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and the normalised target of rows that were visited."""
+        target = self.target.read(rows.index)
+        mass = target.sum(1, keepdim=True)
+        corrected = torch.where(mass > 0, target / torch.where(mass > 0, mass, 1.0), rows.prediction)
+        return Verdict(rows.mean_given_probability, corrected)

@@ -3,37 +3,40 @@
     T[i, j] = P(given = j | true = i)        rows are true classes
     L = -log (p T)[y]                        p then estimates the CLEAN posterior
 
-Stage "estimate" trains with cross entropy, a tenth of the samples held out, and keeps the epoch with the lowest loss on their
-given labels. T's row i is the prediction for an anchor sample of class i. Stage "train" starts from new weights.
+Stage "estimate" trains with cross entropy, with a tenth of the samples held out, and keeps the
+epoch with the lowest loss on their given labels. T's row i is the prediction for an anchor sample
+of class i. Stage "train" starts from new weights.
 
 Where we differ from the authors' code:
 
-- Their outlier filter overwrites the predictions that later classes read, so T depends on the order of classes. We copy.
-- They leave out the top 3 % for an anchor (and switch that off for 100 classes); we leave out 0.3 / K of the samples, which
-  is the same at 10 classes and stays inside the class at any K.
-- Both stages share the run's epochs equally, so that a run sees as many samples as any other method's.
+- Their outlier filter overwrites the predictions that later classes read, so that T depends on the
+  order of classes. We copy them.
+- They leave out the top 3 % for an anchor (and switch that off for 100 classes); we leave out
+  0.3 / K of the samples, which is the same at 10 classes and stays inside the class at any K.
+- Both stages share the run's epochs equally, so that a run sees as many samples as with any other
+  method.
 """
 
 import torch
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
 OUTLIER_SHARE = 0.3
 SMALLEST_TRANSITION = 1e-7
-"""Floor of T inside the logarithm: an estimated zero must not make the loss infinite."""
+"""Floor of T inside the logarithm, so that an estimated zero does not make the loss infinite."""
 
 
 def forward_loss(logits: Tensor, label: Tensor, transition: Tensor) -> Tensor:
-    """(B,) -log (p T)[y], as a log-sum-exp so that it is exact for small p."""
+    """Return (B,) -log (p T)[y], as a log-sum-exp so that it is exact for small p."""
     log_columns = transition.clamp(min=SMALLEST_TRANSITION).log().t()[label]
     return -torch.logsumexp(logits.log_softmax(1) + log_columns, 1)
 
 
 def estimate_transition(probability: Tensor, outlier_share: float = OUTLIER_SHARE) -> Tensor:
-    """(K, K) rows of the (N, K) predictions at one anchor per class: the likeliest sample below the outliers."""
+    """Return (K, K) predictions at an anchor per class: its likeliest sample below the outliers."""
     num_samples, num_classes = probability.shape
     skip = min(int(round(outlier_share * num_samples / num_classes, 6)), num_samples - 1)
     anchors = probability.sort(dim=0, descending=True, stable=True).indices[skip]
@@ -42,7 +45,7 @@ def estimate_transition(probability: Tensor, outlier_share: float = OUTLIER_SHAR
 
 
 def posterior(probability: Tensor, label: Tensor, transition: Tensor) -> Tensor:
-    """(N, K) P(true = i | x, given = y) = p_i T[i, y] / (p T)[y]."""
+    """Return (N, K) P(true = i | x, given = y) = p_i T[i, y] / (p T)[y]."""
     joint = probability * transition.clamp(min=SMALLEST_TRANSITION).t()[label]
     return joint / joint.sum(1, keepdim=True)
 
@@ -66,7 +69,7 @@ class Forward(Method):
         self.register_buffer("held_out", order < int(HELD_OUT_SHARE * task.num_samples))
 
     def stages(self) -> list[Stage]:
-        """Estimate T, then train anew with it."""
+        """Estimate T, then train new networks with it."""
         first = max(1, self.task.epochs // 2)
         held_out = View(self.held_out.nonzero().squeeze(1), augment=False)
         return [
@@ -74,7 +77,7 @@ class Forward(Method):
                 "estimate",
                 first,
                 self.warm_up_step,
-                plan=self.without_held_out,
+                plan=[Pass(self.warm_up_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})],
                 then=self.estimate,
                 keep="best" if self.held_out.any() else "last",
                 validate_on=held_out if self.held_out.any() else None,
@@ -82,31 +85,24 @@ class Forward(Method):
             Stage("train", max(1, self.task.epochs - first), self.step, reset="new"),
         ]
 
-    def without_held_out(self, run: Run) -> list[Pass]:
-        """The samples that T is not validated on."""
-        return [Pass(self.warm_up_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})]
-
-    def warm_up_step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy."""
+    def warm_up_step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute cross entropy."""
         logits = self.network(batch.x).logits
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
 
     def estimate(self, run: Run) -> None:
-        """T from the predictions for all samples, without augmentation."""
+        """Set T from the predictions for all samples, without augmentation."""
         self.transition.copy_(
             estimate_transition(run.collect(lambda batch: self.predict(batch.x), View(augment=False)))
         )
         run.note("transition", self.transition.tolist())
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """-log (p T)[y]."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute -log (p T)[y]."""
         logits = self.network(batch.x).logits
         return Step({"forward": batch.mean(forward_loss(logits, batch.label, self.transition))}, seen=logits.detach())
 
-    def corrected(self, run: Run) -> Tensor:
-        """The posterior of the true class given the sample and its given label."""
-        return posterior(super().corrected(run), self.given, self.transition)
-
-    def label_quality(self, run: Run) -> Tensor:
-        """The posterior's probability that the given label is the true one."""
-        return self.corrected(run).gather(1, self.given[:, None]).squeeze(1)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the posterior of the true class given the sample and its label, and its p_y."""
+        corrected = posterior(rows.prediction, rows.given, self.transition)
+        return Verdict(rows.at_given(corrected), corrected)

@@ -1,21 +1,28 @@
-"""GCE: Generalized Cross Entropy (Zhang and Sabuncu, 2018), L_q = (1 - p_y^q) / q, and its truncated variant.
+"""GCE: Generalized Cross Entropy (Zhang and Sabuncu, 2018), and its truncated variant.
 
-Between cross entropy (q to 0) and half the mean absolute error (q = 1). q = 0.7 is the value of the paper and of every later
-table. The paper was not at hand; formula and default are checked against the limits above and the public reimplementation.
+    L_q = (1 - p_y^q) / q
 
-Truncated: the loss stays at L_q(k) where p_y <= k, so that such samples have no gradient. It is trained by turns: with the network
-fixed, w_i = 1 if p_y > k for all samples anew (one that was dropped may return), then the network on
+It lies between cross entropy (q to 0) and half the mean absolute error (q = 1). The paper and
+every later table use q = 0.7. We did not have the paper; formula and default are checked against
+these limits and the public reimplementation.
+
+Truncated, the loss is the constant L_q(k) if p_y <= k, so such samples have no gradient. Training
+alternates: with the network fixed, w_i = 1 if p_y > k and else 0 for all samples, so that one that
+was dropped may return; then the network is trained on
 
     mean of  w L_q(p_y) + (1 - w) L_q(k)
 
-k = 0.5; in the paper's runs of 120 epochs w is first set at epoch 40, then every 10 epochs (80 of 150 for 100 classes).
+with k = 0.5. In the paper's runs of 120 epochs w is first set at epoch 40, then every 10 epochs
+(with 100 classes, first at epoch 80 of 150).
 
-Where the truncated variant differs:
+Where the truncated variant differs from the paper:
 
-- The paper prunes with the snapshot that was best on noisy validation data. We prune with the current network: there is no such
-  data unless a run holds some out, and no second set of weights to keep. The public reimplementation takes the best on TEST data.
-- Pruning looks at all samples in evaluation mode without augmentation (the reimplementation: augmented), at an epoch's start.
-- If pruning would drop every sample, all are kept: nothing could ever bring one back.
+- The paper prunes with the snapshot that was best on noisy validation data. We prune with the
+  current network: there are no such data unless a run holds some out, and no second set of weights
+  to store. The public reimplementation takes the best on TEST data.
+- Pruning evaluates all samples at the start of an epoch, in evaluation mode and without
+  augmentation (the reimplementation augments).
+- If pruning would drop every sample, all are kept: without a gradient no sample could ever return.
 """
 
 from typing import Annotated
@@ -32,18 +39,22 @@ PUBLISHED_INTERVAL_SHARE = 10 / 120
 
 
 def kept_by_truncation(probability: Tensor, threshold: float) -> Tensor:
-    """(N,) w: 1 where the (N,) probability of the given label is above k, else 0; 1 everywhere if it is nowhere above."""
+    """Return w (N,): 1 if the probability (N,) of the given label is above k, else 0.
+
+    If none is above k, w is 1 everywhere.
+    """
     kept = probability > threshold
     return (kept if kept.any() else torch.ones_like(kept)).to(probability.dtype)
 
 
 class GCE(Method):
-    """A bounded loss whose gradient is cross entropy's times p_y^q, so that samples the network doubts weigh less.
+    """A bounded loss; its gradient is that of cross entropy times p_y^q, small for doubted samples.
 
     Options:
-        q: between cross entropy (near 0) and half the mean absolute error (1); the paper has 0.7
-        truncated: whether samples with p_y at most `threshold` are left out, reconsidered at intervals
-        threshold: k, of the truncated loss; the paper has 0.5
+        q: between cross entropy (near 0) and half the mean absolute error (1); the paper uses 0.7
+        truncated: whether to leave out samples with p_y at most `threshold`; reconsidered at
+          intervals
+        threshold: k of the truncated loss; the paper uses 0.5
     """
 
     paper = (
@@ -68,11 +79,11 @@ class GCE(Method):
             self.kept = SampleStore(task.num_samples, fill=1)
 
     def stages(self) -> list[Stage]:
-        """One stage; the truncated loss prunes at the start of some epochs."""
+        """Return one stage; the truncated loss prunes at the start of some epochs."""
         return [Stage("train", self.task.epochs, self.step, plan=self.plan if self.truncated else None)]
 
     def plan(self, run: Run) -> list[Pass]:
-        """All samples; from a third of the run on, at intervals, which of them count."""
+        """Train on all samples; from a third of the run on, prune at intervals."""
         since = run.clock.epoch - self.start
         if since >= 0 and since % self.interval == 0:
             probability = run.collect(self.given_probability, View(augment=False))
@@ -81,11 +92,11 @@ class GCE(Method):
         return [Pass(self.step, {"batch": View()})]
 
     def given_probability(self, batch: Batch) -> Tensor:
-        """(B,) p at the given label."""
+        """Return p at the given label, (B,)."""
         return self.predict(batch.x).gather(1, batch.label[:, None]).squeeze(1)
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """Mean of (1 - p_y^q) / q, which is constant for samples that were pruned."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Return the mean of (1 - p_y^q) / q, which is constant for samples that were pruned."""
         logits = self.network(batch.x).logits
         loss = generalised_cross_entropy(logits, batch.label, self.q)
         if self.truncated:

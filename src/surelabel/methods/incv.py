@@ -1,34 +1,43 @@
-"""INCV, iterative noisy cross-validation (Chen et al., 2019): select by cross-validation, then train two networks on the selection.
+"""INCV, iterative noisy cross-validation (Chen et al., 2019): select, then train on the selection.
 
-S are the selected samples (none at first), C the candidates (all). Each iteration halves C at random; from the same initial weights a
-network is trained on S and one half, and judges the OTHER half by its given labels:
+S is the set of selected samples (empty at first), C that of the candidates (all). Each iteration
+splits C at random into halves; from the same initial weights a network is trained on S and one
+half, and judges the OTHER half by its given labels:
 
     select    the samples whose given label it predicts
     remove    the r x |selected| samples with the largest loss that were not selected
-    after the first half of all: the noise rate eps solves (1 - eps)^2 + eps^2 / (K - 1) = share selected;  r = min(2, eps / (1 - eps))
+    after the very first half: the noise rate eps solves (1 - eps)^2 + eps^2 / (K - 1) = share
+    selected;  r = min(2, eps / (1 - eps))
 
-Then the main stage: Co-teaching on S, whose own noise rate is about eps_S = eps^2 / (eps^2 + (K - 1) (1 - eps)^2), with candidates beside
-it after a while. Of a batch with n rows of S, the n (1 - eps_S min(1, e / ramp)) rows with the smallest loss are kept, whether they are of
-S or not, and the other network is trained on them.
+The main stage is Co-teaching on S, whose noise rate is about eps_S = eps^2 / (eps^2 + (K - 1)
+(1 - eps)^2), with candidates added after some epochs. Of a batch with n rows of S, the
+n (1 - eps_S min(1, e / ramp)) rows with the smallest losses are selected, whether they belong to S
+or not, and the other network is trained on them.
 
-Published: 4 iterations of 2 x 50 epochs, then 200 epochs (ramp 10; candidates after 40, or 80 if eps > 0.6). As shares of the run: a
-twelfth for each half and a third for the main stage. A half gets at least five epochs, and a run too short for that fewer iterations;
-one of fewer than three epochs has none.
+Published: 4 iterations of 2 x 50 epochs, then 200 epochs (ramp 10; candidates after 40, or 80 if
+eps > 0.6). As shares of the run: a twelfth for each half and a third for the main stage. A half
+gets at least five epochs; a run too short for that has fewer iterations, and one of fewer than
+three epochs has none.
 
 Where we differ from the authors' code:
 
-- It is told whether noise is asymmetric; then nothing is removed, candidates join later and only the first iteration keeps its best
-  epoch. Here that is the option `asymmetric`; eps is solved in closed form, by the symmetric formula in both cases, as theirs is.
-- The best epoch is the one with the lowest loss on the noisy half (theirs: the highest accuracy there). As in their code the last epoch
-  counts after iteration 2 if eps > 0.3, and after iteration 1 if eps > 0.6.
-- Candidates are min(|C|, |S| / 2) an epoch, newly drawn, shuffled among S; theirs are a second batch of the size that gives this number.
-- Nothing is removed where r x |selected| is below one (their slice [-0:] then removes everything), and a share below chance means
-  eps = 1 - 1 / K (their search runs to 1).
-- Optimiser moments start anew in each half, and rates follow the run's schedule within each stage.
+- It is told whether noise is asymmetric; then nothing is removed, candidates join later and only
+  the first iteration keeps its best epoch. Here that is the option `asymmetric`; eps is solved in
+  closed form, by the symmetric formula in both cases, as in their code.
+- The best epoch is the one with the lowest loss on the noisy half (theirs: the highest accuracy
+  there). As in their code the last epoch is used after iteration 2 if eps > 0.3, and after
+  iteration 1 if eps > 0.6.
+- An epoch has min(|C|, |S| / 2) newly drawn candidates, shuffled among S; theirs are a second batch
+  of the size that amounts to this number.
+- Nothing is removed where r x |selected| is below one (their slice [-0:] then removes everything),
+  and a share below chance means eps = 1 - 1 / K (their search runs to 1).
+- The optimiser's moments are reset in each half, and rates follow the run's schedule within each
+  stage.
 
-The verdict is the default, the running mean of p at the given label over all stages: its AUROC on digits (100 epochs) is 0.996 and 0.998
-at 40 % symmetric noise (seeds 0 and 1) and 0.970 at 30 % pair flip. Being selected has 0.967, 0.978 and 0.844, what held-out networks give
-the label 0.981, 0.985 and 0.908; both are kept as evidence. Labels are corrected by the final networks' prediction.
+The verdict is the default, the running mean of p at the given label over all stages: its AUROC on
+digits (100 epochs) is 0.996 and 0.998 at 40 % symmetric noise (seeds 0 and 1) and 0.970 at 30 %
+pair flip. The selection alone has 0.967, 0.978 and 0.844, and p of held-out networks at the label
+0.981, 0.985 and 0.908; both are evidence. The corrected label is the final prediction.
 """
 
 import math
@@ -38,7 +47,7 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View, total
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
 from surelabel.core.stages import seed_of
 from surelabel.methods._selection import easiest, smallest
@@ -46,25 +55,25 @@ from surelabel.methods._selection import easiest, smallest
 PUBLISHED_HALF, PUBLISHED_MAIN, PUBLISHED_ITERATIONS = 50, 200, 4
 PUBLISHED_EPOCHS = 2 * PUBLISHED_ITERATIONS * PUBLISHED_HALF + PUBLISHED_MAIN
 LEAST_HALF = 5
-"""Epochs: after fewer, predictions do not tell labels apart."""
+"""Epochs of a half, at least: after fewer, predictions do not separate right from wrong labels."""
 MOST_REMOVED = 2.0
-"""Times the number of selected samples."""
+"""Samples removed per selected sample, at most."""
 
 
 def noise_rate(agreement: float, num_classes: int) -> float:
-    """Eps with (1 - eps)^2 + eps^2 / (K - 1) = `agreement`, the smaller solution; at and below chance it is 1 - 1 / K."""
+    """Return the smaller eps with (1 - eps)^2 + eps^2 / (K - 1) = agreement, at most 1 - 1 / K."""
     factor = num_classes / (num_classes - 1)
     return (1 - math.sqrt(max(0.0, 1 - factor * (1 - agreement)))) / factor
 
 
 def noise_rate_of_selected(rate: float, num_classes: int) -> float:
-    """Eps_S: both the label and a prediction as noisy as it are wrong, in the same way."""
+    """Return eps_S: the label and a prediction as noisy as it are wrong in the same way."""
     wrong = rate**2
     return wrong / (wrong + (num_classes - 1) * (1 - rate) ** 2)
 
 
 def lengths(epochs: int, most_iterations: int = PUBLISHED_ITERATIONS) -> tuple[int, int, int]:
-    """Iterations, epochs of a half and epochs of the main stage, which together are the run."""
+    """Return the numbers of iterations, epochs of a half and epochs of the main stage."""
     validating = round(epochs * (1 - PUBLISHED_MAIN / PUBLISHED_EPOCHS))
     half = max(epochs * PUBLISHED_HALF // PUBLISHED_EPOCHS, LEAST_HALF)
     half = max(1, min(half, validating // 2))
@@ -73,11 +82,12 @@ def lengths(epochs: int, most_iterations: int = PUBLISHED_ITERATIONS) -> tuple[i
 
 
 class INCV(Method):
-    """Selects the samples whose label a network predicts that was not trained on them, then trains two networks on these.
+    """Cross-validation selects samples whose label it predicts; two networks train on these.
 
     Options:
         iterations: how often the candidates are halved, at most; 4 in the paper
-        asymmetric: say so if labels turn into one other class only: then no candidate is removed, and they join later
+        asymmetric: say so if labels turn into one other class only: then no candidate is removed,
+          and they join later
     """
 
     paper = "Chen et al.: Understanding and Utilizing Deep Neural Networks Trained with Noisy Labels, ICML"
@@ -104,25 +114,26 @@ class INCV(Method):
         for name in ("selected", "chosen", "removed"):
             self.register_buffer(name, torch.zeros(task.num_samples, dtype=torch.bool))
         self.register_buffer("candidate", torch.ones(task.num_samples, dtype=torch.bool))
-        # Chance, until a network that was not trained on the sample has been asked.
+        # Chance, until a network that was not trained on the sample has judged it.
         self.held_out = SampleStore(task.num_samples, task.num_classes, fill=1 / task.num_classes)
 
     def stages(self) -> list[Stage]:
-        """Two halves for each iteration, then the main stage."""
+        """Train on two halves in each iteration, then run the main stage."""
         halves = [self.half_stage(iteration, side) for iteration in range(1, self.iterations + 1) for side in (0, 1)]
         return [*halves, Stage("train", self.main_epochs, self.step, plan=self.plan, reset="initial")]
 
     # Cross-validation.
 
     def half_stage(self, iteration: int, side: int) -> Stage:
-        """Train on one half of the candidates, to judge the other."""
-        judged = self.halves(iteration)[1 - side]
+        """Return the stage that trains on one half of the candidates and judges the other."""
+        halves = self.halves(iteration)
+        trained, judged = halves[side], halves[1 - side]
         best = len(judged) > 0 and iteration <= self.iterations_that_keep_best()
         return Stage(
             f"iteration {iteration}{'ab'[side]}",
             self.half_epochs,
             self.half_step,
-            plan=partial(self.half_plan, iteration, side),
+            plan=[Pass(self.half_step, {"batch": self.with_selected(trained)})],
             then=partial(self.judge, iteration, side),
             reset="initial",
             keep="best" if best else "last",
@@ -130,31 +141,31 @@ class INCV(Method):
         )
 
     def iterations_that_keep_best(self) -> int:
-        """Up to which iteration a half ends with its best epoch; all, while the rate is not known."""
+        """Return the last iteration whose halves keep their best epoch."""
         if self.asymmetric or self.rate > 0.6:
             return 1
         return 2 if self.rate > 0.3 else self.iterations
 
     def halves(self, iteration: int) -> tuple[Tensor, Tensor]:
-        """Positions of the candidates in two random halves; the same as long as the candidates are."""
+        """Return the positions of the candidates in two random halves, fixed for an iteration."""
         generator = torch.Generator().manual_seed(seed_of(self.task.seed, "halves", iteration))
         order = torch.randperm(self.task.num_samples, generator=generator).to(self.candidate.device)
         order = order[self.candidate[order]]
         middle = -(-len(order) // 2)
         return order[:middle], order[middle:]
 
-    def half_plan(self, iteration: int, side: int, run: Run) -> list[Pass]:
-        """The selected samples and one half of the candidates; all samples, should there be too few."""
-        rows = torch.cat([self.selected.nonzero().squeeze(1), self.halves(iteration)[side]])
-        return [Pass(self.half_step, {"batch": View(rows if len(rows) > 1 else None)})]
+    def with_selected(self, half: Tensor) -> View:
+        """Return the selected samples and a half of the candidates; all samples if too few."""
+        rows = torch.cat([self.selected.nonzero().squeeze(1), half])
+        return View(rows if len(rows) > 1 else None)
 
-    def half_step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy of the first network."""
+    def half_step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute the cross entropy of the first network."""
         logits = self.first(batch.x).logits
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
 
     def judge(self, iteration: int, side: int, run: Run) -> None:
-        """Select and remove among the half that was not trained on; after the second half both take effect."""
+        """Judge the half that was not trained on; the second half ends the iteration."""
         judged = self.halves(iteration)[1 - side]
         if len(judged):
             self.judge_rows(judged, run)
@@ -163,7 +174,7 @@ class INCV(Method):
             self.close_iteration(run)
 
     def judge_rows(self, rows: Tensor, run: Run) -> None:
-        """Mark rows whose label is predicted, and those with the largest losses."""
+        """Mark rows whose label is predicted, and rows with the largest losses."""
         probability = run.collect(lambda batch: self.first(batch.x).logits.softmax(1), View(rows, augment=False))
         at_given = probability.gather(1, self.given[rows][:, None]).squeeze(1)
         agrees = probability.argmax(1) == self.given[rows]
@@ -173,12 +184,12 @@ class INCV(Method):
         ratio = min(MOST_REMOVED, float(self.rate / (1 - self.rate)))
         self.chosen[rows] = agrees
         self.removed[rows] = smallest(at_given, int(ratio * int(agrees.sum()))) & ~agrees
-        everybody = self.held_out.whole()
-        everybody[rows] = probability
-        self.held_out.replace(everybody)
+        held_out = self.held_out.whole()
+        held_out[rows] = probability
+        self.held_out.replace(held_out)
 
     def close_iteration(self, run: Run) -> None:
-        """Move what was chosen from the candidates to the selected, and drop what was removed."""
+        """Move chosen rows from the candidates to the selected, and drop removed ones."""
         self.selected |= self.chosen
         self.candidate &= ~self.chosen
         if not self.asymmetric:
@@ -190,22 +201,22 @@ class INCV(Method):
     # The main stage.
 
     def believed(self) -> Tensor:
-        """(N,) the selected samples; all, should they be too few."""
+        """Return (N,) the selected samples; all of them if they are too few."""
         return self.selected if int(self.selected.sum()) > 1 else torch.ones_like(self.selected)
 
     def forget_rate(self) -> float:
-        """Eps_S, the share of the believed samples to leave out; eps if all are believed, and 0 if it is not known."""
+        """Return the share of believed samples to leave out: eps_S, or eps if all are believed."""
         if self.rate.isnan():
             return 0.0
         rate = float(self.rate)
         return noise_rate_of_selected(rate, self.task.num_classes) if int(self.selected.sum()) > 1 else rate
 
     def main_share(self, published: int) -> int:
-        """Epochs of the main stage that are the published share of it."""
+        """Rescale a published number of epochs to the main stage."""
         return max(1, round(self.main_epochs * published / PUBLISHED_MAIN))
 
     def plan(self, run: Run) -> list[Pass]:
-        """The selected samples and, later, some of the candidates."""
+        """Plan a pass over the selected samples and, later, some of the candidates."""
         rows = self.believed().nonzero().squeeze(1)
         others = (self.candidate & ~self.believed()).nonzero().squeeze(1)
         if run.clock.epoch > self.main_share(80 if self.asymmetric or self.rate > 0.6 else 40):
@@ -214,23 +225,25 @@ class INCV(Method):
         return [Pass(self.step, {"batch": View(rows)})]
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Each network's mean loss over what the other selects."""
+        """Compute each network's mean loss over the samples that the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]
-        num_trusted = total((batch.weight * self.believed()[batch.index]).sum())
+        num_believed = total((batch.weight * self.believed()[batch.index]).sum())
         ramp = min(1.0, clock.epoch / self.main_share(10))
-        kept = float(num_trusted / total(batch.weight.sum())) * (1 - self.forget_rate() * ramp)
+        kept = float(num_believed / total(batch.weight.sum())) * (1 - self.forget_rate() * ramp)
         by_first, by_second = (easiest(loss, batch, 1 - kept) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 
     def predict(self, x: Tensor) -> Tensor:
-        """The first network in the halves, which train no other; then the mean over both."""
+        """Predict with the first network in the halves, which train no other; then with both."""
         if self.halves_done < 2 * self.iterations:
-            return self.first(x).logits.softmax(1)
+            logits: Tensor = self.first(x).logits
+            return logits.softmax(1)
         return super().predict(x)
 
-    def evidence(self, run: Run) -> dict[str, Tensor]:
-        """Whether the sample was selected, and what networks that were not trained on it gave its label."""
-        held_out = self.held_out.whole().gather(1, self.given[:, None]).squeeze(1)
-        return {"selected": self.selected.float(), "held_out_probability": held_out}
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default; the evidence is whether a row was selected, and its held-out p_y."""
+        held_out = rows.at_given(self.held_out.read(rows.index))
+        evidence = {"selected": self.selected[rows.index].float(), "held_out_probability": held_out}
+        return Verdict(rows.mean_given_probability, rows.prediction, evidence)

@@ -1,19 +1,20 @@
-"""JoCoR (Wei et al., 2020): two networks with one joint loss, which also decides what both are trained on.
+"""JoCoR (Wei et al., 2020): two networks with a joint loss, which also selects their samples.
 
     L_i = (1 - lambda) (CE(p1_i, y_i) + CE(p2_i, y_i)) + lambda (KL(p1_i | p2_i) + KL(p2_i | p1_i))
 
-The R(T) part of a batch with the smallest L is kept, and its mean trains both networks: where they agree, and agree with the label,
-the label is believed. R(T) is Co-teaching's.
+The fraction R(T) of a batch with the smallest L is kept, and its mean loss trains both networks: a
+label counts as right where the networks agree with it and with each other. R(T) is that of
+Co-teaching.
 
-Lambda is 0.9 in the authors' table for CIFAR-10 at 20 and 50 % symmetric and 40 % asymmetric noise, 0.85 for CIFAR-100 and 0.65 at 80 %;
-their code's default, 0.1, is in none of its runs. They train with Adam, which hides the factor 1 - lambda of the cross entropy. SGD does not:
-with 0.9 it learns ten times slower, and a run of a hundred steps forgets the classes that it has not learned yet. So the default
-is 0.65; longer runs may gain from more (digits, 40 % symmetric noise, 100 epochs, seed 0: 0.955 with 0.65 and 0.972 with 0.9).
+In the authors' table lambda is 0.9 for CIFAR-10 with 20 and 50 % symmetric and 40 % asymmetric
+noise, 0.85 for CIFAR-100, and 0.65 at 80 %; none of their runs uses their code's default, 0.1.
+They train with Adam, which hides the factor 1 - lambda of the cross entropy. SGD does not: with
+0.9 it learns ten times slower, and a run of a hundred steps forgets the classes that it has not
+learned yet. So our default is 0.65. Longer runs may gain from more (digits, 40 % symmetric noise,
+100 epochs, seed 0: 0.955 with 0.65 and 0.972 with 0.9).
 
-Where we differ from the authors' code:
-
-- It is given the noise rate, halved for asymmetric noise. Here the rate is estimated after a warm-up as in Co-teaching, unless
-  `forget_rate` says it.
+Where we differ from the authors' code: it is given the noise rate, halved for asymmetric noise.
+Here the rate is estimated after a warm-up, as in Co-teaching, unless `forget_rate` is set.
 """
 
 from typing import Annotated
@@ -28,24 +29,26 @@ from surelabel.methods.co_teaching import CoTeaching
 
 
 def symmetric_divergence(first: Tensor, second: Tensor) -> Tensor:
-    """(B,) KL(p1 | p2) + KL(p2 | p1) = sum (p1 - p2) (log p1 - log p2) of (B, K) logits."""
+    """Return KL(p1 | p2) + KL(p2 | p1) = sum (p1 - p2) (log p1 - log p2) of (B, K) logits."""
     return ((first.softmax(1) - second.softmax(1)) * (first.log_softmax(1) - second.log_softmax(1))).sum(1)
 
 
 def joint_loss(first: Tensor, second: Tensor, label: Tensor, agreement: float) -> Tensor:
-    """(B,) L of the paper, `agreement` being lambda; symmetric in the two networks."""
+    """Return L of the paper, (B,), with `agreement` for lambda; it is symmetric in the networks."""
     supervised = cross_entropy(first, label) + cross_entropy(second, label)
     return (1 - agreement) * supervised + agreement * symmetric_divergence(first, second)
 
 
 class JoCoR(CoTeaching):
-    """Two networks that are drawn to each other and trained on the samples whose joint loss is small.
+    """Two networks that are drawn to each other and trained on the samples of small joint loss.
 
     Options:
-        agreement: lambda, the weight of the divergence between the networks; 0.65 to 0.9 in the authors' table, the more the longer the run
-        forget_rate: the share of wrong labels, if you know it; default is estimated from the losses after the warm-up
-        ramp: T_k, epochs over which forgetting grows, and the length of the warm-up before an estimate, which is at least 5;
-          default the published share, 10/200
+        agreement: lambda, the weight of the divergence between the networks; 0.65 to 0.9 in the
+          authors' table, larger for longer runs
+        forget_rate: the fraction of wrong labels, if you know it; by default it is estimated from
+          the losses after the warm-up
+        ramp: T_k, the epochs over which the forgotten fraction grows, and the length of the warm-up
+          before an estimate, which is at least 5; default the published fraction, 10/200
     """
 
     paper = "Wei et al.: Combating Noisy Labels by Agreement: A Joint Training Method with Co-Regularization, CVPR"
@@ -63,7 +66,7 @@ class JoCoR(CoTeaching):
         self.agreement = agreement
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """The mean joint loss over what it selects."""
+        """Return the mean joint loss over the samples that it selects."""
         first, second = self.first(batch.x).logits, self.second(batch.x).logits
         joint = joint_loss(first, second, batch.label, self.agreement)
         kept = easiest(joint, batch, self.forget(clock))

@@ -1,4 +1,4 @@
-"""Joint Optimization (Tanaka, Ikami, Yamasaki and Aizawa, 2018): labels and weights are optimised in turns.
+"""Joint Optimization (Tanaka et al., 2018): optimise labels and weights in turn.
 
     L = L_c + a L_p + b L_e           s = softmax, t = the current label, q = the class prior
     L_c = -mean_i sum_k t_ik log s_ik
@@ -6,25 +6,27 @@
     L_e = -mean_i sum_k s_ik log s_ik
     t <- mean of s over the last 10 epochs                   after each epoch from `begin` on
 
-Stage "labels" trains so at a high, constant learning rate, which is what keeps a network from memorising. Stage "train" starts
-from new weights, with plain cross entropy on the final t. L_p keeps all labels from falling into one class, L_e makes them
-definite.
+Stage "labels" trains at a high, constant learning rate, which keeps a network from memorising.
+Stage "train" starts from new weights, with plain cross entropy on the final t. L_p keeps labels
+from collapsing into one class, L_e makes them definite.
 
-The authors have 200 epochs (labels change after epoch 70), then 120; PreAct ResNet, SGD, batch 128; for 70 % symmetric noise on
-CIFAR-10 rate 0.08, a 1.2, b 0.8 (our defaults); for 40 % asymmetric 0.03, 0.8, 0.4. Unverified, from memory: 0.01 to 0.04 for 0
-to 50 % symmetric noise, with the same a and b. The lengths carry over as shares of the run: 200/320, 70/320, 120/320.
+The authors have 200 epochs (labels change after epoch 70), then 120; PreAct ResNet, SGD, batch 128;
+for 70 % symmetric noise on CIFAR-10 rate 0.08, a 1.2, b 0.8 (our defaults); for 40 % asymmetric
+0.03, 0.8, 0.4. Unverified, from memory: 0.01 to 0.04 for 0 to 50 % symmetric noise, with the same a
+and b. Lengths are rescaled to the run: 200/320, 70/320, 120/320.
 
 Where we differ from the authors' code:
 
-- L_p is the KL divergence; theirs leaves out its constant. Same gradient.
+- L_p is the KL divergence; theirs leaves out its constant. The gradient is the same.
 - `prior=given` takes q from the given labels, for data that are not balanced; theirs is uniform.
-- The second stage has the run's optimiser (theirs: rate 0.2, a tenth after each third).
-- The prior is over the batch, as theirs: with as many classes as rows in a batch L_p is biased, and prior_weight should be
-  small.
+- The second stage uses the run's optimiser (theirs: rate 0.2, a tenth after each third).
+- As in their code the mean in L_p is over the batch: with as many classes as rows in a batch L_p is
+  biased, and prior_weight should be small.
 
-Labels must begin to change before wrong ones are memorised: on digits with 40 % symmetric noise (100 epochs, seed 0) the last
-accuracy is 0.81 with `begin` at the published share and 0.97 with begin=5. The verdict is the default, the running mean of p at
-the given label: its AUROC is 0.999 there (begin=5) and 0.987 (default), that of t_y 0.998 and 0.894.
+Labels must begin to change before wrong ones are memorised: on digits with 40 % symmetric noise
+(100 epochs, seed 0) the last accuracy is 0.81 with `begin` at the published share and 0.97 with
+begin=5. The verdict is the default, the running mean of p at the given label: its AUROC is 0.999
+there (begin=5) and 0.987 (default), that of t_y 0.998 and 0.894.
 """
 
 from typing import Literal, cast
@@ -34,7 +36,22 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from surelabel.config import Constant, OptimiserConfig
-from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View, total
+from surelabel.core import (
+    Batch,
+    Clock,
+    Method,
+    Pass,
+    Rows,
+    Run,
+    SampleStore,
+    Stage,
+    Step,
+    TargetTable,
+    Task,
+    Verdict,
+    View,
+    total,
+)
 from surelabel.core.losses import cross_entropy
 
 PUBLISHED_EPOCHS = 320
@@ -42,30 +59,32 @@ LABEL_SHARE = 200 / PUBLISHED_EPOCHS
 BEGIN_SHARE = 70 / PUBLISHED_EPOCHS
 WINDOW = 10
 SMALLEST_MEAN = 1e-8
-"""Floor of a class's mean prediction inside the logarithm: it may underflow."""
+"""Floor of a class's mean prediction inside the logarithm, since it may underflow."""
 
 
 def prior_divergence(logits: Tensor, weight: Tensor, prior: Tensor) -> Tensor:
-    """L_p: KL(q | mean prediction over all ranks' real rows), zero if and only if they are equal."""
+    """Return L_p: KL(q | mean prediction over all ranks' real rows)."""
     mean = total((logits.softmax(1) * weight[:, None]).sum(0)) / total(weight.sum()).clamp(min=1)
     return (torch.xlogy(prior, prior) - prior * mean.clamp(min=SMALLEST_MEAN).log()).sum()
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """(B,) -sum s log s."""
+    """Return (B,) -sum s log s."""
     log_s = logits.log_softmax(1)
     return -(log_s.exp() * log_s).sum(1)
 
 
 class JointOptimization(Method):
-    """Replaces labels by the mean of recent predictions, then trains anew on them.
+    """Recent predictions, averaged, replace the labels; then a new network trains on these.
 
     Options:
-        rate: the high, constant learning rate of the first stage; the authors have 0.03 to 0.12, higher for more noise
+        rate: the high, constant learning rate of the first stage; the authors have 0.03 to 0.12,
+          higher for more noise
         prior_weight: a, the weight of the term that keeps classes in proportion
         entropy_weight: b, the weight of the term that makes predictions definite
         begin: epochs before labels change; default the published share, 70/320
-        window: epochs whose predictions are averaged to a label; default the authors' 10, or as many as come before labels change
+        window: epochs whose predictions are averaged to a label; default the authors' 10, or as
+          many as come before labels change
         prior: q, the proportion of classes: uniform, or as the given labels have it
     """
 
@@ -73,7 +92,7 @@ class JointOptimization(Method):
     year = 2018
     kind = "label correction"
 
-    prior: Tensor
+    class_prior: Tensor
 
     def __init__(
         self,
@@ -97,7 +116,7 @@ class JointOptimization(Method):
         counts = torch.bincount(task.given, minlength=task.num_classes).float()
         if prior == "uniform":
             counts = torch.ones_like(counts)
-        self.register_buffer("prior", counts / counts.sum(), persistent=False)
+        self.register_buffer("class_prior", counts / counts.sum(), persistent=False)
 
     def stages(self) -> list[Stage]:
         """Optimise labels at a high rate, then train new weights on them."""
@@ -110,42 +129,42 @@ class JointOptimization(Method):
 
     @property
     def stores(self) -> list[SampleStore]:
-        """One table of predictions per epoch of the window, a ring."""
+        """A ring of tables, with the predictions of each epoch in the window."""
         return cast(list[SampleStore], list(self.recent))
 
     def plan(self, run: Run) -> list[Pass]:
-        """All rows; labels change first, from the epoch after `begin` on."""
+        """Update the labels, from the epoch after `begin` on, and plan a pass over all rows."""
         if run.clock.epoch > self.begin:
             self.update_labels(run)
         return [Pass(self.label_step, {"batch": View()})]
 
     def update_labels(self, run: Run) -> None:
-        """Labels <- the mean of the last epochs' predictions, if `begin` epochs are over."""
+        """Set labels to the mean of recent predictions, once `begin` epochs are done."""
         if run.clock.epoch >= self.begin:
             self.target.average(self.stores)
 
     def label_step(self, batch: Batch, clock: Clock) -> Step:
-        """L_c + a L_p + b L_e; the prediction is remembered."""
+        """Compute L_c + a L_p + b L_e, and store the predictions."""
         logits = self.network(batch.x).logits
         self.stores[(clock.epoch - 1) % len(self.stores)].write(batch.index, logits.softmax(1))
         terms = {
             "cross_entropy": batch.mean(cross_entropy(logits, self.target.read(batch.index))),
-            "prior": self.prior_weight * prior_divergence(logits, batch.weight, self.prior),
+            "prior": self.prior_weight * prior_divergence(logits, batch.weight, self.class_prior),
             "entropy": self.entropy_weight * batch.mean(entropy(logits)),
         }
         return Step(terms, seen=logits.detach())
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy with the final labels."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute cross entropy with the final labels."""
         logits = self.network(batch.x).logits
         loss = cross_entropy(logits, self.target.read(batch.index))
         return Step({"cross_entropy": batch.mean(loss)}, seen=logits.detach())
 
-    def targets(self) -> SampleStore:
-        """The table of t."""
-        return self.target
+    def target_tables(self) -> list[TargetTable]:
+        """Return the table of t."""
+        return [TargetTable(self.target)]
 
-    def corrected(self, run: Run) -> Tensor:
-        """The final labels."""
-        rows = self.target.whole()
-        return rows / rows.sum(1, keepdim=True)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and t, normalised."""
+        target = self.target.read(rows.index)
+        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))

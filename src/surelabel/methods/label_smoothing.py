@@ -1,10 +1,12 @@
 """Label smoothing (Szegedy et al., 2016; studied under label noise by Lukasik et al., 2020).
 
-    t = (1 - eps) e_y + eps / K        L = -sum t log p = (1 - eps) CE + eps x mean over classes of -log p
+    t = (1 - eps) e_y + eps / K
+    L = -sum t log p = (1 - eps) CE + eps x mean over classes of -log p
 
-eps = 0.1 is the usual value. The other convention, eps on the K - 1 wrong classes only, is this one with eps K / (K - 1). It is
-identical to PyTorch's `label_smoothing`. A baseline rather than a robust loss: it softens labels, right and wrong ones alike. The
-verdict is the default: the method has no term of its own for it.
+eps = 0.1 is the usual value, and the loss is identical to PyTorch's `label_smoothing`. The other
+convention, eps spread over the K - 1 wrong classes only, is this one with eps K / (K - 1). It is a
+baseline rather than a robust loss: it softens right and wrong labels alike. The verdict is the
+default one: the method has no score of its own.
 """
 
 from typing import Annotated
@@ -17,15 +19,15 @@ from surelabel.core.losses import cross_entropy
 
 
 def smoothed_cross_entropy(logits: Tensor, label: Tensor, smoothing: float) -> Tensor:
-    """(B,) cross entropy to (1 - eps) e_y + eps / K."""
+    """Return cross entropy to (1 - eps) e_y + eps / K, (B,)."""
     return (1 - smoothing) * cross_entropy(logits, label) - smoothing * logits.log_softmax(1).mean(1)
 
 
 class LabelSmoothing(Method):
-    """Cross entropy to labels of which a share is spread over all classes.
+    """Cross entropy to labels of which a fraction is spread over all classes.
 
     Options:
-        smoothing: eps, the share of the label that is spread over all K classes
+        smoothing: eps, the fraction of the label that is spread over all K classes
     """
 
     paper = "Szegedy et al.: Rethinking the Inception Architecture for Computer Vision, CVPR"
@@ -37,8 +39,8 @@ class LabelSmoothing(Method):
         self.smoothing = smoothing
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy to smoothed labels."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Return cross entropy to the smoothed labels."""
         logits = self.network(batch.x).logits
         loss = smoothed_cross_entropy(logits, batch.label, self.smoothing)
         return Step({"cross_entropy": batch.mean(loss)}, seen=logits.detach())

@@ -1,10 +1,10 @@
-"""MentorNet (Jiang et al., 2018): a mentor weighs the samples that the student learns from.
+"""MentorNet (Jiang et al., 2018): a mentor weights the samples that the student learns from.
 
     m <- delta m + (1 - delta) percentile_p of the batch's losses         a running threshold
     d_i = loss_i - m,  q = floor(100 x share of training that is done)
-    v_i = mentor(loss_i, d_i, q) in [0, 1],     L = (1 / B) sum v_i loss_i      divided by B, not by the sum of v
+    v_i = mentor(loss_i, d_i, q) in [0, 1],     L = (1 / B) sum v_i loss_i   (not / sum v)
 
-The curriculum says what the mentor is taught; by default it is applied in closed form:
+The curriculum defines what the mentor is taught; by default it is applied in closed form:
 
     none          1
     self_paced    1 where d <= 0
@@ -13,23 +13,29 @@ The curriculum says what the mentor is taught; by default it is applied in close
     focal         (1 - exp(-loss))^2
     predefined    (MentorNet-PD) 1 for q <= 18, self_paced for 18 < q < 90, linear from q = 90 on
 
-`mentor="learned"` is the paper's form of it: a small network g(loss, d, q), trained apart on the authors' grid before the first epoch
-and frozen. Beside the weights, a random part of each batch is left out (example dropout, without rescaling): half of it in the
-first 17 % of training and 5 % afterwards, as the authors' PD runs have it; their self-paced and focal runs have none.
+`mentor="learned"` is the paper's form of it: a small network g(loss, d, q), trained separately on
+the authors' grid before the first epoch and then frozen. Besides, a random part of each batch is
+left out (example dropout, without rescaling): half of it in the first 17 % of training and 5 %
+afterwards, as in the authors' PD runs; their self-paced and focal runs have none.
 
-Defaults are their PD runs': delta 0.5, p 0.75 at 20 and 40 % noise; at 80 % it is 0.5. The paper was not at hand, and whether those
-runs really got that p (the scripts misspell the option, and then it would be 0.7) is unverified.
+Defaults are those of their PD runs: delta 0.5, p 0.75 at 20 and 40 % noise (at 80 % it is 0.5). We
+had no access to the paper. Whether those runs really used that p is unverified: the scripts
+misspell the option, and then it would be 0.7.
 
 Where we differ from the authors' code:
 
-- m starts as the first batch's percentile; theirs starts at 0, so that first every d is positive and nothing is learned.
-- The learned mentor is a perceptron on (loss, d, q / 100) with two hidden layers of 32, theirs a bidirectional LSTM of length one
-  with an embedding of q; they say that the architecture hardly matters. It sees 1,000 batches of 512 points, not 30,000 of 32, with
-  the squared error that they use for targets that are not all 0 or 1.
+- m starts as the first batch's percentile; theirs starts at 0, so that at first every d is positive
+  and nothing is learned.
+- The learned mentor is a perceptron on (loss, d, q / 100) with two hidden layers of 32, theirs a
+  bidirectional LSTM of length one with an embedding of q; they say that the architecture hardly
+  matters. It sees 1,000 batches of 512 points, not 30,000 of 32, with the squared error that they
+  use for targets that are not all 0 or 1.
 - Weight decay is the optimiser's; theirs is multiplied by the batch's mean v.
-- The verdict is the default: the running mean of p at the given label (AUROC 0.984 on digits at 40 % symmetric noise, against 0.89 of
-  the final p, of which v is a step function). v at the end of training is kept as evidence, under "weight".
-- The data-driven mentor (MentorNet-DD) learns from samples whose clean label is known, which no method here is given.
+- The verdict is the default: the running mean of p at the given label (AUROC 0.984 on digits at
+  40 % symmetric noise, against 0.89 of the final p, of which v is a step function). v at the end of
+  training is evidence, under "weight".
+- The data-driven mentor (MentorNet-DD) is missing: it learns from known clean labels, which no
+  method here receives.
 """
 
 import contextlib
@@ -41,7 +47,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View, gathered, own_rows
+from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View, gathered, own_rows
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._selection import ROUNDING, smallest
 
@@ -49,35 +55,35 @@ Curriculum = Literal["predefined", "self_paced", "linear", "focal", "hard", "non
 Share = Annotated[float, Field(ge=0, le=1)]
 
 BURNED_IN, LAST_PART = 18, 90
-"""q up to which MentorNet-PD weighs nothing, and from which it weighs linearly."""
+"""q up to which MentorNet-PD weights all samples by 1, and from which weights are linear."""
 EARLY_PART = 17
-"""q below which the first rate of example dropout holds."""
+"""q below which the early rate of example dropout applies."""
 FOCAL_POWER = 2
 
 
 def linear(difference: Tensor) -> Tensor:
-    """1 - d in [0, 1]."""
+    """Return 1 - d, kept in [0, 1]."""
     return (1 - difference).clamp(0, 1)
 
 
 def self_paced(difference: Tensor) -> Tensor:
-    """1 where d <= 0."""
+    """Return 1 where d <= 0, else 0."""
     return (difference <= 0).to(difference)
 
 
 def predefined(difference: Tensor, percent: Tensor) -> Tensor:
-    """MentorNet-PD: everything, then the easy part, then the easy part with a soft edge."""
+    """Return the weights of MentorNet-PD: all samples, then easy ones, then with a soft edge."""
     late = torch.where(percent >= LAST_PART, linear(difference), self_paced(difference))
     return torch.where(percent <= BURNED_IN, 1.0, late)
 
 
 CURRICULA: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
-    "predefined": lambda loss, difference, percent: predefined(difference, percent),
-    "self_paced": lambda loss, difference, percent: self_paced(difference),
-    "linear": lambda loss, difference, percent: linear(difference),
-    "focal": lambda loss, difference, percent: (-(-loss).expm1()) ** FOCAL_POWER,
-    "hard": lambda loss, difference, percent: (difference >= 0).to(loss),
-    "none": lambda loss, difference, percent: torch.ones_like(loss),
+    "predefined": lambda _loss, difference, percent: predefined(difference, percent),
+    "self_paced": lambda _loss, difference, _percent: self_paced(difference),
+    "linear": lambda _loss, difference, _percent: linear(difference),
+    "focal": lambda loss, _difference, _percent: (-(-loss).expm1()) ** FOCAL_POWER,
+    "hard": lambda loss, difference, _percent: (difference >= 0).to(loss),
+    "none": lambda loss, _difference, _percent: torch.ones_like(loss),
 }
 """v of (n,) losses, their differences d to the threshold, and q in 0..99."""
 
@@ -93,14 +99,18 @@ class Mentor(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, loss: Tensor, difference: Tensor, percent: Tensor) -> Tensor:
-        """(n,) v in [0, 1]."""
-        # All three to about [-1, 1]; losses beyond the grid look like its end.
+        """Return (n,) v in [0, 1]."""
+        # Scale all three to about [-1, 1]; losses beyond the grid count as its end.
         features = torch.stack([loss.clamp(max=30) / 15 - 1, difference.clamp(-5, 5), percent / 50 - 1], 1)
-        return self.layers(features).squeeze(1).sigmoid()
+        logit: Tensor = self.layers(features).squeeze(1)
+        return logit.sigmoid()
 
 
 def grid_points(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
-    """Points of the authors' grid: loss in 0, 0.1, .., 9.9, 10, 11, .., 29; d in -5, -4.9, .., 4.9; q in 0..99."""
+    """Draw points of the authors' grid.
+
+    The loss is in 0, 0.1, .., 9.9, 10, 11, .., 29, d in -5, -4.9, .., 4.9, and q in 0..99.
+    """
     losses = torch.cat([torch.arange(100) / 10, torch.arange(10.0, 30)])
     loss = losses[torch.randint(len(losses), (count,), generator=generator)]
     difference = torch.randint(-50, 50, (count,), generator=generator) / 10
@@ -109,7 +119,7 @@ def grid_points(count: int, generator: torch.Generator) -> tuple[Tensor, Tensor,
 
 @contextlib.contextmanager
 def single_thread() -> Iterator[None]:
-    """Work on one thread: products as small as the mentor's take twenty times as long where threads wait for each other."""
+    """Use one thread: products as small as the mentor's are twenty times slower on several."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -118,8 +128,8 @@ def single_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def taught(mentor: Mentor, curriculum: str, seed: int, steps: int = 1000, batch_size: int = 512) -> Mentor:
-    """A copy of the mentor that has learned the curriculum on the grid; the same on every rank."""
+def teach(mentor: Mentor, curriculum: str, seed: int, steps: int = 1000, batch_size: int = 512) -> Mentor:
+    """Return a copy of the mentor, trained on the grid; the same on every rank."""
     mentor = copy.deepcopy(mentor).cpu().requires_grad_(True)
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.Adam(mentor.parameters(), lr=0.01)
@@ -137,7 +147,7 @@ def taught(mentor: Mentor, curriculum: str, seed: int, steps: int = 1000, batch_
 
 
 def random_part(batch: Batch, dropout: float, generator: torch.Generator) -> Tensor:
-    """(B,) mask of a random int(B (1 - dropout)) of the whole batch's rows, the same on any number of processes."""
+    """Return a (B,) mask of a random part of the whole batch, the same on any number of ranks."""
     real = gathered(batch.weight > 0)
     draw = torch.ones(len(real), device=real.device)
     draw[real] = torch.rand(int(real.sum()), generator=generator).to(real.device)
@@ -145,18 +155,24 @@ def random_part(batch: Batch, dropout: float, generator: torch.Generator) -> Ten
 
 
 class MentorNet(Method):
-    """A student whose samples are weighed by a mentor with a curriculum.
+    """A student whose samples are weighted by a mentor with a curriculum.
 
     Options:
-        curriculum: what the mentor is taught: predefined (MentorNet-PD), self_paced, linear, focal, hard or none
-        mentor: closed_form applies the curriculum itself; learned trains a small network on it first
-        percentile: p, the part of a batch whose losses lie below the threshold; 0.75 in the authors' runs, 0.5 at 80 % noise
+        curriculum: what the mentor is taught: predefined (MentorNet-PD), self_paced, linear, focal,
+          hard or none
+        mentor: closed_form applies the curriculum itself; learned trains a small network on it
+          first
+        percentile: p, the part of a batch whose losses lie below the threshold; 0.75 in the
+          authors' runs, 0.5 at 80 % noise
         threshold_momentum: delta, the share of the old threshold that stays in an update
         early_dropout: part of a batch that is left out at random in the first 17 % of training
         dropout: the same afterwards
     """
 
-    paper = "Jiang et al.: MentorNet: Learning Data-Driven Curriculum for Very Deep Neural Networks on Corrupted Labels, ICML"
+    paper = (
+        "Jiang et al.: MentorNet: Learning Data-Driven Curriculum for Very Deep Neural Networks "
+        "on Corrupted Labels, ICML"
+    )
     year = 2018
     kind = "selection"
 
@@ -183,28 +199,28 @@ class MentorNet(Method):
         self.register_buffer("threshold", torch.tensor(torch.nan))
 
     def stages(self) -> list[Stage]:
-        """One stage; a learned mentor learns before its first epoch."""
+        """Train in one stage; a learned mentor is taught before its first epoch."""
         return [Stage("train", self.task.epochs, self.step, plan=self.plan)]
 
-    def plan(self, run: Run) -> list[Pass]:
-        """All samples; once, the teaching of the mentor."""
+    def plan(self, _run: Run) -> list[Pass]:
+        """Teach the mentor once, and plan a pass over all samples."""
         if self.mentor is not None and not self.is_taught:
-            self.mentor.load_state_dict(taught(self.mentor, self.curriculum, self.task.seed).state_dict())
+            self.mentor.load_state_dict(teach(self.mentor, self.curriculum, self.task.seed).state_dict())
             self.is_taught.fill_(True)
         return [Pass(self.step, {"batch": View()})]
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """The mean of v times the loss, over a random part of the batch."""
+        """Compute the mean of v times the loss over a random part of the batch."""
         logits = self.network(batch.x).logits
         loss = cross_entropy(logits, batch.label)
         percent = int(100 * clock.progress / clock.epochs)
-        self.follow(loss.detach(), batch)
+        self.update_threshold(loss.detach(), batch)
         dropout = self.early_dropout if percent < EARLY_PART else self.dropout
         part = random_part(batch, dropout, clock.generator("dropout"))
         weight = self.weights(loss.detach(), percent) * part
         return Step({"weighted": batch.mean(weight * loss)}, seen=logits.detach())
 
-    def follow(self, loss: Tensor, batch: Batch) -> None:
+    def update_threshold(self, loss: Tensor, batch: Batch) -> None:
         """Move the threshold towards the percentile of the whole batch's losses."""
         losses = gathered(loss)[gathered(batch.weight) > 0]
         latest = losses.quantile(self.percentile)
@@ -213,13 +229,11 @@ class MentorNet(Method):
 
     @torch.no_grad()
     def weights(self, loss: Tensor, percent: int) -> Tensor:
-        """(B,) v."""
+        """Return (B,) v."""
         mentor = CURRICULA[self.curriculum] if self.mentor is None else self.mentor
         return mentor(loss, loss - self.threshold, torch.full_like(loss, percent))
 
-    def evidence(self, run: Run) -> dict[str, Tensor]:
-        """V of each row at the end of training."""
-        losses = run.collect(
-            lambda batch: cross_entropy(self.network(batch.x).logits, batch.label), View(augment=False)
-        )
-        return {"weight": self.weights(losses, 99)}
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default; the evidence is v at the end of training."""
+        losses = -rows.at_given(rows.prediction).log()
+        return Verdict(rows.mean_given_probability, rows.prediction, {"weight": self.weights(losses, 99)})

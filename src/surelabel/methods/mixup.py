@@ -1,18 +1,22 @@
 """mixup (Zhang et al., 2018): train on convex combinations of pairs of samples and of their labels.
 
-    x~ = lambda x_i + (1 - lambda) x_j,   L = lambda CE(x~, y_i) + (1 - lambda) CE(x~, y_j),   lambda ~ Beta(alpha, alpha)
+    x~ = lambda x_i + (1 - lambda) x_j        lambda ~ Beta(alpha, alpha)
+    L = lambda CE(x~, y_i) + (1 - lambda) CE(x~, y_j)
 
-with one lambda per batch and j from a permutation of the batch, as the authors' code has it. Both labels enter as one soft
-target, which is the same loss. No state.
+with one lambda per batch and j from a permutation of the batch, as in the authors' code. Both
+labels enter as one soft target, which is the same loss. The method keeps no state.
 
-- alpha: the authors' CIFAR-10 code has 1; for wrong labels the paper recommends 8 to 32 (from memory, unverified), and larger
-  is more robust, which digits confirm (40 % symmetric, 100 epochs, seed 0: 0.685, 0.772, 0.777 for 1, 8, 32). Our default is
-  32, which is also what Arazo et al. (2019) use under label noise.
-- We take max(lambda, 1 - lambda) as MixMatch does. Here that changes nothing in distribution: exchanging lambda and 1 - lambda
-  is exchanging a permutation and its inverse, and the loss is a mean over the batch.
-- Pairs are drawn among the rows of all processes, so that any number of processes mixes the same pairs.
-- Mixed inputs belong to no one sample: the sample history comes from evaluation passes on unmixed inputs, every few epochs, and
-  the verdict is the default one on it (the running mean of p at the given label).
+- alpha: the authors' CIFAR-10 code uses 1. For wrong labels the paper recommends 8 to 32 (from
+  memory, unverified). Larger is more robust, which digits confirm (40 % symmetric noise, 100
+  epochs, seed 0: 0.685, 0.772 and 0.777 for 1, 8 and 32). Our default is 32, which Arazo et al.
+  (2019) also use under label noise.
+- We take max(lambda, 1 - lambda), as MixMatch does. Here the distribution stays the same:
+  exchanging lambda and 1 - lambda replaces a permutation by its inverse, and the loss is a mean
+  over the batch.
+- Pairs are drawn from the rows of all processes, so any number of processes mixes the same pairs.
+- A mixed input belongs to no single sample. The history of samples therefore comes from evaluation
+  passes on unmixed inputs every few epochs, and the verdict is the default one on that history,
+  the running mean of p at the given label.
 """
 
 import torch.nn.functional as F
@@ -27,7 +31,8 @@ class Mixup(Method):
     """Cross entropy on mixed inputs and mixed labels.
 
     Options:
-        alpha: of the Beta distribution of lambda; 0 mixes nothing, 1 is the authors' choice, 8 to 32 are for wrong labels
+        alpha: parameter of the Beta distribution of lambda; 0 does not mix, 1 is the authors'
+          choice, 8 to 32 are for wrong labels
     """
 
     paper = "Zhang et al.: mixup: Beyond Empirical Risk Minimization, ICLR"
@@ -40,7 +45,7 @@ class Mixup(Method):
         self.network = task.network()
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy of the mixed rows."""
+        """Return cross entropy on the mixed rows."""
         share = mixing_share(self.alpha, clock) if self.alpha > 0 else 1.0
         given = F.one_hot(batch.label, self.task.num_classes).float()
         ((x, target),) = mixed([(batch.x, given, batch.weight)], share, clock)

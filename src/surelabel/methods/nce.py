@@ -1,20 +1,24 @@
-"""NCE and the active-passive losses (Ma et al., 2020): normalised losses, which any noise that is symmetric only scales.
+"""NCE and active-passive losses (Ma et al., 2020): symmetric noise only scales a normalised loss.
 
-    NL  = L(y) / sum over classes k of L(k)             summed over all labels y it is 1
-    NCE = log p_y / sum log p_k
-    NFL = the same with focal loss, -(1 - p)^gamma log p, the factor (1 - p)^gamma held fixed as in the authors' code
+    NL   = L(y) / sum over classes k of L(k)            summed over all labels y it is 1
+    NCE  = log p_y / sum log p_k
+    NFL  = the same with focal loss, -(1 - p)^gamma log p; the factor (1 - p)^gamma has no gradient
     NGCE = (1 - p_y^q) / (K - sum p_k^q)
-    APL = a x active + b x passive                      active NCE, NFL or NGCE, passive MAE = 1 - p_y or RCE = -A (1 - p_y)
+    APL  = a x active + b x passive                     active:  NCE, NFL or NGCE
+                                                        passive: MAE = 1 - p_y or RCE = -A (1 - p_y)
 
-A normalised loss alone underfits, as the paper says: hence the passive term. A is log 1e-4, as in the authors' code.
+As the paper says, a normalised loss alone underfits, hence the passive term. A is log 1e-4, and the
+factor of NFL is fixed, as in the authors' code.
 
-Published weights are a = b = 1 at 10 classes, for all pairs; at 100 classes a = 10, and b = 1 for MAE, 0.1 for RCE (50 classes of
-WebVision: a = 50). A normalised loss is of the size 1 / K, so our defaults between these points are a = K / 10 (at least 1), b = 1
-for MAE and 10 / K (at most 1) for RCE. q of NGCE is 0.1 on CIFAR-10 and 0.7 on CIFAR-100; gamma is 0.5. NCE + RCE is the default pair:
-it is the best on digits.
+The published weights are a = b = 1 for all pairs with 10 classes. With 100 classes a = 10, and b is
+1 for MAE and 0.1 for RCE (with WebVision's 50 classes, a = 50). The size of a normalised loss is
+1 / K, so our defaults interpolate: a = K / 10 (at least 1), b = 1 for MAE and 10 / K (at most 1)
+for RCE. q of NGCE is 0.1 on CIFAR-10 and 0.7 on CIFAR-100; gamma is 0.5. NCE + RCE is the default
+pair, the best on digits.
 
-Where we differ from the authors' code: p is not clamped, for log_softmax and expm1 need no clamp; its normalised MAE and RCE, which
-are wrongly scaled there and only scaled MAE in truth, are left out. The verdict is the default: the method has no term of its own.
+Where we differ from the authors' code: p is not clamped, because log_softmax and expm1 do not need
+it. Their normalised MAE and RCE are left out: they are wrongly scaled there, and in truth only
+scaled MAE. The verdict is the default one: the method has no score of its own.
 """
 
 import math
@@ -34,41 +38,45 @@ Passive = Literal["none", "mae", "rce"]
 
 
 def normalised(losses: Tensor, label: Tensor) -> Tensor:
-    """(B,) L(y) / sum L(k) of the (B, K) losses at every label; K - 1 of them are large where one is small."""
+    """Return L(y) / sum L(k), (B,), from the losses (B, K) at every label.
+
+    The sum is never small: if one of the losses is, the K - 1 others are large.
+    """
     return losses.gather(1, label[:, None]).squeeze(1) / losses.sum(1)
 
 
 def normalised_cross_entropy(logits: Tensor, label: Tensor) -> Tensor:
-    """(B,) log p_y / sum log p_k; the denominator is at least K log K in size."""
+    """Return log p_y / sum log p_k, (B,); the denominator is at least K log K in size."""
     return normalised(-logits.log_softmax(1), label)
 
 
 def normalised_focal_loss(logits: Tensor, label: Tensor, gamma: float) -> Tensor:
-    """(B,) normalised -(1 - p)^gamma log p, with no gradient through the factor."""
+    """Return the normalised -(1 - p)^gamma log p, (B,), with no gradient through (1 - p)^gamma."""
     log_p = logits.log_softmax(1)
     return normalised(-((1 - log_p.detach().exp()) ** gamma) * log_p, label)
 
 
 def normalised_generalised_cross_entropy(logits: Tensor, label: Tensor, q: float) -> Tensor:
-    """(B,) (1 - p_y^q) / (K - sum p_k^q)."""
+    """Return (1 - p_y^q) / (K - sum p_k^q), (B,)."""
     return normalised(-(q * logits.log_softmax(1)).expm1(), label)
 
 
 def default_weights(passive: Passive, num_classes: int) -> tuple[float, float]:
-    """A and b: the published ones at 10 and 100 classes, and in between by rule."""
+    """Return a and b: the published values for 10 and 100 classes, interpolated by rule."""
     return max(1.0, num_classes / 10), min(1.0, 10 / num_classes) if passive == "rce" else 1.0
 
 
 class NCE(Method):
-    """A loss normalised by its sum over all labels, and a passive one that makes up for how slowly it learns.
+    """A loss normalised by its sum over all labels, plus a passive loss that makes it learn faster.
 
     Options:
         active: the normalised loss: nce, nfl (focal) or ngce (generalised)
-        passive: the loss added to it: mae, rce, or none (the normalised loss alone, which underfits)
-        active_weight: a; default K / 10, at least 1, as published at 10 and 100 classes
-        passive_weight: b; default 1 for mae and 10 / K, at most 1, for rce, as published at 10 and 100 classes
-        q: of ngce; the paper has 0.1 on CIFAR-10 and 0.7 on CIFAR-100
-        gamma: of nfl; the paper has 0.5
+        passive: the loss added to it: mae, rce, or none (the normalised loss alone underfits)
+        active_weight: a; default K / 10 but at least 1, as published for 10 and 100 classes
+        passive_weight: b; default 1 for mae, and 10 / K but at most 1 for rce, as published for 10
+          and 100 classes
+        q: exponent of ngce; the paper uses 0.1 on CIFAR-10 and 0.7 on CIFAR-100
+        gamma: exponent of nfl; the paper uses 0.5
     """
 
     paper = "Ma et al.: Normalized Loss Functions for Deep Learning with Noisy Labels, ICML"
@@ -94,7 +102,7 @@ class NCE(Method):
         self.network = task.network()
 
     def active_loss(self, logits: Tensor, label: Tensor) -> Tensor:
-        """(B,) the normalised loss."""
+        """Return the normalised loss (B,)."""
         if self.active == "nfl":
             return normalised_focal_loss(logits, label, self.gamma)
         if self.active == "ngce":
@@ -102,13 +110,13 @@ class NCE(Method):
         return normalised_cross_entropy(logits, label)
 
     def passive_loss(self, logits: Tensor, label: Tensor) -> Tensor:
-        """(B,) 1 - p_y, or reverse cross entropy."""
+        """Return 1 - p_y or reverse cross entropy, (B,)."""
         if self.passive == "mae":
             return mean_absolute_error(logits, label) / 2
         return reverse_cross_entropy(logits, label, LOG_ZERO)
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """A x active + b x passive."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Return a x active + b x passive."""
         logits = self.network(batch.x).logits
         terms: dict[str, Tensor] = {self.active: self.active_weight * batch.mean(self.active_loss(logits, batch.label))}
         if self.passive != "none":

@@ -1,28 +1,31 @@
-"""NLNL (Kim et al., 2019): learn which class a sample is NOT, then only from samples whose label became believable.
+"""NLNL (Kim et al., 2019): learn which class a sample is NOT, then from believable labels.
 
-A complementary label c != y, drawn anew at every visit, is right far more often than y is:
+A complementary label c != y, drawn at every visit, is right far more often than y is:
 
     negative learning   L = -v_y sum over m draws of log(1 - p_c)
-    positive learning   L = -v_y log p_y                       v_k = n_max / n_k, from the counts of given labels
+    positive learning   L = -v_y log p_y          v_k = n_max / n_k, from counts of given labels
     NL      all samples
     SelNL   negative learning on samples with conf >= 1 / K
     SelPL   positive learning on samples with conf >= gamma = 0.5
 
-conf is the mean of p_y over a sample's last ten visits (training mode, augmented), brought up to date once an epoch; all
-samples are looked at in every epoch, so they can come back. The three stages are 720 epochs each: a third of the run each here.
-m is 1 for 10 classes and 110 for 100 (both published); in between we take a power of K through the two points.
+conf is the mean of p_y over a sample's last ten visits (training mode, augmented), updated once an
+epoch; every epoch visits all samples, so that they can come back. The three stages have 720 epochs
+each in the paper, and a third of the run each here. m is 1 for 10 classes and 110 for 100 (both
+published); in between we take a power of K through the two points.
 
 Where we differ from the authors' code:
 
 - Their two further trainings on pseudo labels (480 epochs each, semi-supervised) are left out.
-- Their rate, 0.02, is constant and so is ours by default (`rate`), but momentum starts anew in each stage, where theirs goes on.
-- log(1 - p_c) is exact (theirs is clamped at 1e-5, where its gradient ends), and the mean over an empty selection is a zero
-  (theirs multiplies 0/0 by 0, which today is not a number).
-- conf is the mean over the visits that were, not over ten slots that start at zero: theirs underestimates early.
+- Their rate, 0.02, is constant and so is ours by default (`rate`), but momentum is reset in each
+  stage, where theirs continues.
+- log(1 - p_c) is exact (theirs is clamped at 1e-5, where its gradient ends), and the mean over an
+  empty selection is zero (theirs multiplies 0/0 by 0, which today is NaN).
+- conf is the mean over actual visits, not over ten slots that start at zero: theirs underestimates
+  early.
 - The mean over selected samples is divided by their number.
 
-Verdict: conf, the method's own. On digits (40 % symmetric, 100 epochs) its AUROC is 0.9971 and 0.9965 on two seeds, and the
-default's, the mean over all visits, 0.9962 and 0.9978: neither is better.
+Verdict: conf. On digits (40 % symmetric, 100 epochs) its AUROC is 0.9971 and 0.9965 on two seeds,
+and that of the default, the mean over all visits, 0.9962 and 0.9978: neither is better.
 """
 
 import math
@@ -34,36 +37,52 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from surelabel.config import Constant, OptimiserConfig
-from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View, gathered, own_rows
+from surelabel.core import (
+    Batch,
+    Clock,
+    Method,
+    Pass,
+    Rows,
+    Run,
+    SampleStore,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+    gathered,
+    own_rows,
+)
 from surelabel.core.losses import cross_entropy
 
 MEMORY = 10
-"""Visits that conf is the mean of."""
+"""Number of visits that conf averages."""
 
 
 def log_not(logits: Tensor) -> Tensor:
-    """(B, K) log(1 - p), exact: the likeliest class by the sum of the others, the rest have p <= 1/2 and need no care."""
+    """Return (B, K) log(1 - p), exact also for p next to 1."""
+    # The likeliest class is computed from the others' sum; the rest have p <= 1/2 and are exact.
     top = logits.argmax(1, keepdim=True)
     others = logits.scatter(1, top, -torch.inf).logsumexp(1, keepdim=True) - logits.logsumexp(1, keepdim=True)
-    # p of the likeliest class is taken out before the logarithm, whose gradient would be infinite at p = 1.
+    # Without p of the likeliest class, for which the gradient of the logarithm may be infinite.
     rest = torch.log1p(-logits.softmax(1).scatter(1, top, 0.0))
     return rest.scatter(1, top, others)
 
 
 def negative_loss(logits: Tensor, complementary: Tensor) -> Tensor:
-    """(B,) -log(1 - p_c), summed over the (B, m) complementary labels."""
+    """Return (B,) -log(1 - p_c), summed over the (B, m) complementary labels."""
     return -log_not(logits).gather(1, complementary).sum(1)
 
 
 def default_negatives(num_classes: int) -> int:
-    """m: 1 up to 10 classes and 110 from 100 on, both published, and a power of K in between."""
-    return round(min(max((num_classes / 10) ** math.log10(110), 1), 110))
+    """Return m: 1 up to 10 classes and 110 from 100 on, both published; a power of K in between."""
+    return round(min(max(math.pow(num_classes / 10, math.log10(110)), 1), 110))
 
 
 def draw_complementary(
     label: Tensor, weight: Tensor, num_classes: int, count: int, generator: torch.Generator
 ) -> Tensor:
-    """(B, m) classes that are not the label, uniform, with replacement; the same for a row on any number of processes."""
+    """Draw (B, m) classes other than the label, with replacement; equal on any number of ranks."""
     real = gathered(weight) > 0
     draws = torch.randint(1, max(num_classes, 2), (int(real.sum()), count), generator=generator)
     shift = torch.ones(len(real), count, dtype=torch.long, device=label.device)
@@ -72,7 +91,7 @@ def draw_complementary(
 
 
 def class_weights(given: Tensor, num_classes: int) -> Tensor:
-    """(K,) n_max / n_k; a class that nobody has weighs like one with a single sample, and nobody asks for it."""
+    """Return (K,) n_max / n_k; a class without samples counts as if it had one."""
     counts = torch.bincount(given, minlength=num_classes).clamp(min=1)
     return counts.max() / counts.to(torch.float32)
 
@@ -83,7 +102,8 @@ class NLNL(Method):
     Options:
         negatives: m, complementary labels per visit; default 1 up to 10 classes and 110 from 100 on
         threshold: gamma, the mean p of the given label from which positive learning uses a sample
-        rate: constant learning rate of all stages, 0.02 in the paper; null is the run's optimiser and schedule in each stage
+        rate: constant learning rate of all stages, 0.02 in the paper; null is the run's optimiser
+          and schedule in each stage
     """
 
     paper = "Kim et al.: NLNL: Negative Learning for Noisy Labels, ICCV"
@@ -111,7 +131,7 @@ class NLNL(Method):
     class_weight: Tensor
 
     def stages(self) -> list[Stage]:
-        """A third of the epochs each; a run of one or two epochs has no later stages."""
+        """Train in three stages of a third of the epochs each; the shortest runs have fewer."""
         steps = {"nl": self.nl_step, "sel_nl": self.sel_nl_step, "sel_pl": self.sel_pl_step}
         plans = (None, self.sel_nl_plan, self.sel_pl_plan)
         return [
@@ -121,57 +141,57 @@ class NLNL(Method):
         ]
 
     def lengths(self) -> list[int]:
-        """Epochs of the three stages, which sum to the run's; the earlier ones get what does not divide."""
+        """Return the epochs of the three stages; the earlier ones get the remainder."""
         ends = [-(-part * self.task.epochs // 3) for part in range(4)]
         return [end - start for start, end in pairwise(ends)]
 
     def sel_nl_plan(self, run: Run) -> list[Pass]:
-        """All samples, for those that are not selected are still looked at."""
-        self.look_back(run, 1 / self.task.num_classes)
+        """Plan a pass over all samples, because those not selected are still observed."""
+        self.update_conf(run, 1 / self.task.num_classes)
         return [Pass(self.sel_nl_step, {"batch": View()})]
 
     def sel_pl_plan(self, run: Run) -> list[Pass]:
-        """All samples, for those that are not selected are still looked at."""
-        self.look_back(run, self.threshold)
+        """Plan a pass over all samples, because those not selected are still observed."""
+        self.update_conf(run, self.threshold)
         return [Pass(self.sel_pl_step, {"batch": View()})]
 
-    def look_back(self, run: Run, threshold: float) -> None:
-        """Bring conf up to date."""
-        self.conf.copy_(self.confidences())
+    def update_conf(self, run: Run, threshold: float) -> None:
+        """Update conf from the last visits."""
+        self.conf.copy_(self.recent.apply_rows(self.mean_over_visits))
         run.note("selected_share", (self.conf >= threshold).float().mean().item())
 
-    def confidences(self) -> Tensor:
-        """(N,) mean of p_y over the last visits; 1 / K for samples that were never visited."""
-        return self.recent.apply_rows(lambda rows: rows.nanmean(1).nan_to_num(1 / self.task.num_classes))
+    def mean_over_visits(self, recent: Tensor) -> Tensor:
+        """Return (n,) means of p_y over the visits in (n, 10) `recent`; 1 / K without any visit."""
+        return recent.nanmean(1).nan_to_num(1 / self.task.num_classes)
 
     def nl_step(self, batch: Batch, clock: Clock) -> Step:
-        """Negative learning on all samples."""
+        """Compute the loss of negative learning on all samples."""
         return self.negative(batch, clock, torch.ones_like(batch.weight))
 
     def sel_nl_step(self, batch: Batch, clock: Clock) -> Step:
-        """Negative learning on samples that are better than chance."""
+        """Compute the loss of negative learning on samples whose conf is above chance."""
         return self.negative(batch, clock, self.conf[batch.index] >= 1 / self.task.num_classes)
 
     def sel_pl_step(self, batch: Batch, clock: Clock) -> Step:
-        """Positive learning on samples above the threshold."""
-        logits = self.observed(batch, clock)
+        """Compute the loss of positive learning on samples whose conf is above the threshold."""
+        logits = self.observe(batch, clock)
         loss = self.class_weight[batch.label] * cross_entropy(logits, batch.label)
         return Step(
             {"positive": batch.mean(loss, where=self.conf[batch.index] >= self.threshold)}, seen=logits.detach()
         )
 
     def negative(self, batch: Batch, clock: Clock, where: Tensor) -> Step:
-        """-v_y sum log(1 - p_c), over selected samples."""
-        logits = self.observed(batch, clock)
+        """Compute -v_y sum log(1 - p_c) over selected samples."""
+        logits = self.observe(batch, clock)
         complementary = draw_complementary(
             batch.label, batch.weight, self.task.num_classes, self.negatives, clock.generator("complementary")
         )
         loss = self.class_weight[batch.label] * negative_loss(logits, complementary)
         return Step({"negative": batch.mean(loss, where=where)}, seen=logits.detach())
 
-    def observed(self, batch: Batch, clock: Clock) -> Tensor:
-        """(B, K) logits, after p at the given label was noted in the place of the oldest visit."""
-        logits = self.network(batch.x).logits
+    def observe(self, batch: Batch, clock: Clock) -> Tensor:
+        """Return (B, K) logits, and store p at the given label in the place of the oldest visit."""
+        logits: Tensor = self.network(batch.x).logits
         before = sum(stage.epochs for stage in self.stages_before(clock.stage))
         rows = self.recent.read(batch.index)
         rows[:, (before + clock.epoch - 1) % MEMORY] = (
@@ -181,10 +201,10 @@ class NLNL(Method):
         return logits
 
     def stages_before(self, name: str) -> list[Stage]:
-        """The stages that end before the one of that name begins."""
+        """Return the stages before the one of that name."""
         stages = self.stages()
         return stages[: [stage.name for stage in stages].index(name)]
 
-    def label_quality(self, run: Run) -> Tensor:
-        """conf, the mean of p at the given label over the last visits."""
-        return self.confidences()
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return conf, the mean of p at the given label over the last visits."""
+        return Verdict(self.mean_over_visits(self.recent.read(rows.index)), rows.prediction)

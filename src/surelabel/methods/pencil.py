@@ -1,36 +1,41 @@
-"""PENCIL: Probabilistic End-to-end Noise Correction (Yi and Wu, 2019), with the label step in closed form.
+"""PENCIL: Probabilistic End-to-end Noise Correction (Yi and Wu, 2019), label step in closed form.
 
-    d = softmax(y~), the label distribution of a sample; y~ starts as 10 x the given one-hot label; f = softmax(z)
+    d = softmax(y~), the label distribution of a sample; f = softmax(z)
+    y~ starts as 10 x the given one-hot label
     L = L_c / K + a L_o + (b / K) L_e
     L_c = mean_i KL(f_i | d_i)        the network first, the reverse of the usual order
     L_o = -mean_i log d_i[y]          keeps d near the given label; no gradient for the network
     L_e = mean_i H(f_i)
-    y~ <- y~ - lambda dL/dy~ = y~ - (lambda / B) [(d - f) / K + a (d - e_y)]          B the batch size
+    y~ <- y~ - lambda dL/dy~ = y~ - (lambda / B) [(d - f) / K + a (d - e_y)]    B the batch size
 
-Stage "backbone": cross entropy with the given labels at a fixed high rate. Stage "labels": L, for weights and labels at once.
-Stage "train": labels are frozen, L_c / K alone. The published lengths are 70, 130 and 120 of 320 epochs; ours are those shares
-of the run.
+Stage "backbone": cross entropy with the given labels at a constant high rate. Stage "labels": L,
+for weights and labels together. Stage "train": labels are frozen, the loss is L_c / K alone. The
+published lengths are 70, 130 and 120 of 320 epochs, which we rescale to the run.
 
-Defaults are the authors' for CIFAR-10: rate 0.06 in the first two stages, a 0.4, b 0.1, lambda 600 at batch 128. A third
-party's commands (not the paper's; a with the double softmax) have 0.03, 0.1, 0.8, 300 for 30 % symmetric noise; 0.03, 0, 0.4,
-4000 for 50 % asymmetric; 0.0016, 0.08, 0.8, 3000 on Clothing1M.
+Defaults are the authors' for CIFAR-10: rate 0.06 in the first two stages, a 0.4, b 0.1, lambda 600
+at batch 128. A third party's commands (not the paper's; a with the double softmax) have 0.03, 0.1,
+0.8, 300 for 30 % symmetric noise; 0.03, 0, 0.4, 4000 for 50 % asymmetric; 0.0016, 0.08, 0.8, 3000
+on Clothing1M.
 
 Where we differ from the authors' code:
 
-- L_o is the paper's. Their code takes the softmax of d a second time, which makes its pull far weaker, so their a = 0.4 does
-  not carry over: a label is at rest at d = (f + a K e_y) / (1 + a K), so with the true L_o the given class stays the largest
-  for ever if a >= 1 / K. Our default is 0.4 / K, which weighs L_o as 0.4 against L_c; a larger one gives a warning.
-- The label step is the closed form above (the same number as their backward pass), and B is always the published 128: a label's
-  step then does not depend on the size of the batch it happens to be in (a last batch of one would move it 128 times as far).
-- The table holds d, whose logarithm is y~ up to a constant that the softmax does not see; a floor keeps log d finite; the
-  number of classes is not fixed to ten.
-- The third stage has the run's optimiser. Theirs is meant to have rate 0.2 and a tenth after each third, but an integer
-  division makes the last two thirds' rate zero.
+- L_o is the paper's. Their code takes the softmax of d a second time, which makes its pull far
+  weaker, so their a = 0.4 does not carry over: a label is at rest at d = (f + a K e_y) / (1 + a K),
+  so with the true L_o the given class stays the largest for ever if a >= 1 / K. Our default is
+  0.4 / K, which weights L_o as 0.4 against L_c; values from 1 / K on raise a warning.
+- The label step is the closed form above (the same number as their backward pass), and B is always
+  the published 128: a label's step then does not depend on the size of its batch (a last batch of
+  one would move it 128 times as far).
+- The table holds d, whose logarithm is y~ up to a constant that the softmax does not see; a floor
+  keeps log d finite; the number of classes is not fixed to ten.
+- The third stage uses the run's optimiser. Theirs is meant to have rate 0.2 and a tenth after each
+  third, but an integer division makes the rate of the last two thirds zero.
 
-The backbone must end before wrong labels are memorised: on digits with 40 % symmetric noise (100 epochs, seed 0) the last
-accuracy is 0.68 with the published share for a backbone (22 epochs) and 0.90 with backbone=3, 0.93 with label_rate=4000
-besides, 0.98 with given_weight=0 besides. The verdict is the default, the running mean of p at the given label: its AUROC there
-is 0.998 with backbone=3 and label_rate=4000, never below that of d_y.
+The backbone stage must end before wrong labels are memorised: on digits with 40 % symmetric noise
+(100 epochs, seed 0) the last accuracy is 0.68 with the published share (22 epochs), 0.90 with
+backbone=3, 0.93 with label_rate=4000 in addition, and 0.98 with given_weight=0 as well. The verdict
+is the default, the running mean of p at the given label: its AUROC there is 0.998 with backbone=3
+and label_rate=4000, never below that of d_y.
 """
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
@@ -38,51 +43,54 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from surelabel.config import Constant, OptimiserConfig
-from surelabel.core import Batch, Clock, Method, Run, SampleStore, Stage, Step, Task
+from surelabel.core import Batch, Clock, Method, Problem, Rows, SampleStore, Stage, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 
 BACKBONE_SHARE = 70 / 320
 LABELS_END_SHARE = 200 / 320
 PUBLISHED_GIVEN_WEIGHT = 0.4
 INITIAL_LOGIT = 10.0
-"""Of the given class: d_y = 0.9996 for ten classes."""
+"""Initial y~ of the given class: d_y = 0.9996 for ten classes."""
 PUBLISHED_BATCH = 128
 """B of the label step."""
 SMALLEST_LABEL = 1e-30
-"""Floor of d inside the logarithm: a class that has underflowed must be able to come back."""
+"""Floor of d inside the logarithm, so that a class that has underflowed can come back."""
 
 
 def divergence(logits: Tensor, log_label: Tensor) -> Tensor:
-    """(B,) KL(f | d) from the network's (B, K) logits and log d."""
+    """Return (B,) KL(f | d) from the network's (B, K) logits and log d."""
     log_f = logits.log_softmax(1)
     return (log_f.exp() * (log_f - log_label)).sum(1)
 
 
 def entropy(logits: Tensor) -> Tensor:
-    """(B,) H(f)."""
+    """Return (B,) H(f)."""
     log_f = logits.log_softmax(1)
     return -(log_f.exp() * log_f).sum(1)
 
 
 def label_gradient(label: Tensor, probability: Tensor, given: Tensor, given_weight: float) -> Tensor:
-    """(B, K) gradient of a sample's own KL / K + a L_o with respect to its y~, from d: (d - f) / K + a (d - e_y)."""
+    """Return the (B, K) gradient of KL / K + a L_o at y~: (d - f) / K + a (d - e_y)."""
     num_classes = label.shape[1]
     return (label - probability) / num_classes + given_weight * (label - F.one_hot(given, num_classes))
 
 
 def log_of(label: Tensor) -> Tensor:
-    """(B, K) log d, which is y~ up to a constant per row."""
+    """Return (B, K) log d, which is y~ up to a constant per row."""
     return label.clamp(min=SMALLEST_LABEL).log()
 
 
 class PENCIL(Method):
-    """Label distributions that are learned with the weights.
+    """Label distributions that are learned together with the weights.
 
     Options:
         rate: the high, constant learning rate of the first two stages
-        backbone: epochs of the first stage, which must end before wrong labels are memorised; default the published share, 70/320
-        label_rate: lambda, the step of a label at batch 128; larger corrects faster, hundreds to thousands
-        given_weight: a, the weight of the term that keeps labels as they are given; default 0.4 / K; from 1 / K on none can change
+        backbone: epochs of the first stage, which must end before wrong labels are memorised;
+          default the published share, 70/320
+        label_rate: lambda, the step of a label at batch 128; larger corrects faster, hundreds to
+          thousands
+        given_weight: a, the weight of the term that keeps labels as they are given; default 0.4 /
+          K; from 1 / K on none can change
         entropy_weight: b, the weight of the term that makes predictions definite
     """
 
@@ -110,7 +118,7 @@ class PENCIL(Method):
         self.label.rows.copy_((INITIAL_LOGIT * self.label.rows).softmax(1))
 
     def stages(self) -> list[Stage]:
-        """Backbone, labels, train; a run too short for all has the first ones."""
+        """Train the backbone, then labels too, then with fixed labels; short runs end earlier."""
         optimiser = OptimiserConfig(rate=self.rate, weight_decay=1e-4, schedule=Constant())
         end = min(self.task.share(LABELS_END_SHARE, least=self.backbone + 1), self.task.epochs)
         second, third = end - self.backbone, self.task.epochs - end
@@ -121,13 +129,13 @@ class PENCIL(Method):
         ]
         return [stage for stage in stages if stage.epochs > 0]
 
-    def backbone_step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy with the given labels."""
+    def backbone_step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute cross entropy with the given labels."""
         logits = self.network(batch.x).logits
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, batch.label))}, seen=logits.detach())
 
-    def label_step(self, batch: Batch, clock: Clock) -> Step:
-        """L; then the labels take their step from the same forward pass."""
+    def label_step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute L, and update the labels from the same forward pass."""
         logits = self.network(batch.x).logits
         label = self.label.read(batch.index)
         log_label = log_of(label)
@@ -141,19 +149,21 @@ class PENCIL(Method):
         self.label.write(batch.index, (log_label - self.label_rate / PUBLISHED_BATCH * gradient).softmax(1))
         return Step(terms, seen=logits.detach())
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """KL(f | d) / K with frozen labels."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute KL(f | d) / K with frozen labels."""
         logits = self.network(batch.x).logits
         log_label = log_of(self.label.read(batch.index))
         loss = batch.mean(divergence(logits, log_label)) / self.task.num_classes
         return Step({"divergence": loss}, seen=logits.detach())
 
-    def targets(self) -> SampleStore:
-        """The table of d."""
-        return self.label
+    def target_tables(self) -> list[TargetTable]:
+        """Return the table of d."""
+        return [TargetTable(self.label)]
 
-    def warnings(self) -> list[str]:
-        """A weight of the given label with which it stays the likeliest for ever."""
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a weight with which the given label stays the likeliest for ever."""
+        if problem != "settings":
+            return super().advice(problem)
         largest = 1 / self.task.num_classes
         if self.given_weight < largest:
             return []
@@ -162,7 +172,7 @@ class PENCIL(Method):
             f"use given_weight={PUBLISHED_GIVEN_WEIGHT * largest:.2g}, or any value below 1/K = {largest:.2g}"
         ]
 
-    def corrected(self, run: Run) -> Tensor:
-        """The label distributions d."""
-        rows = self.label.whole()
-        return rows / rows.sum(1, keepdim=True)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and d, normalised."""
+        target = self.label.read(rows.index)
+        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))

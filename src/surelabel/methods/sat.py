@@ -1,37 +1,38 @@
 """SAT: Self-Adaptive Training (Huang, Zhang and Zhang, 2020).
 
     epochs 1 .. E_s    L = -log p_y
-    afterwards         t <- alpha t + (1 - alpha) p          before the loss, t starts as the given one-hot label
+    afterwards         t <- alpha t + (1 - alpha) p     before the loss; t starts as e_y
                        w = max_k t_k
-                       L = sum_i w_i (-sum_k t_ik log p_ik) / sum_i w_i          over the whole batch
+                       L = sum_i w_i (-sum_k t_ik log p_ik) / sum_i w_i     over the whole batch
 
-p is the detached prediction of the same forward pass. Defaults are the authors': alpha 0.9, E_s = 60 of 200 epochs, for
-CIFAR-10 and CIFAR-100 alike; the start carries over as a share of the run.
+p is the detached prediction of the same forward pass. Defaults are the authors': alpha 0.9, E_s =
+60 of 200 epochs, for CIFAR-10 and CIFAR-100 alike; the start is rescaled to the run.
 
-Where we differ from the authors' code: t is a buffer, so it survives a restart (theirs is lost). Their variant with a reverse
-term (sat_sce) is not here.
+Where we differ from the authors' code: t is a buffer, so it survives a restart (theirs is lost).
+Their variant with a reverse term (sat_sce) is not implemented.
 
-The verdict is the default, the running mean of p at the given label: on digits with 40 % symmetric noise its AUROC is 0.92 and
-that of t_y 0.74 where targets change too late (E_s = 30 of 100 epochs, last accuracy 0.71), 0.987 and 0.988 where they change
-in time (E_s = 2, 0.92): E_s must end before wrong labels are memorised, which takes three epochs there.
+The verdict is the default, the running mean of p at the given label: on digits with 40 % symmetric
+noise its AUROC is 0.92 and that of t_y 0.74 if targets change too late (E_s = 30 of 100 epochs,
+last accuracy 0.71), 0.987 and 0.988 if they change in time (E_s = 2, 0.92). They must change before
+wrong labels are memorised, which takes three epochs there.
 """
 
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
-from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Run, SampleStore, Step, Task
+from surelabel.core import Batch, Clock, Method, Rows, SampleStore, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 
 PUBLISHED_START_SHARE = 60 / 200
 
 
 class SAT(Method):
-    """Targets that drift from the given labels to the predictions, and count as much as they are sure.
+    """Targets that drift from the given labels to the predictions, weighted by their certainty.
 
     Options:
-        correction_start: E_s, epochs of plain cross entropy before targets change; default the published share, 60/200
+        correction_start: E_s, epochs of plain cross entropy before targets change; default the
+          published share, 60/200
         momentum: alpha, the share of the old target that stays in an update
     """
 
@@ -53,7 +54,7 @@ class SAT(Method):
         self.target = SampleStore.one_hot(task.given, task.num_classes)
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy with the given label up to E_s, then with the target, weighted by its largest entry."""
+        """Compute cross entropy with the given label up to E_s, then with the weighted target."""
         logits = self.network(batch.x).logits
         if clock.epoch <= self.correction_start:
             loss = batch.mean(cross_entropy(logits, batch.label))
@@ -64,11 +65,11 @@ class SAT(Method):
             loss = batch.mean(weight * cross_entropy(logits, target)) / batch.mean(weight)
         return Step({"cross_entropy": loss}, seen=logits.detach())
 
-    def targets(self) -> SampleStore:
-        """The table of t."""
-        return self.target
+    def target_tables(self) -> list[TargetTable]:
+        """Return the table of t."""
+        return [TargetTable(self.target)]
 
-    def corrected(self, run: Run) -> Tensor:
-        """The targets."""
-        rows = self.target.whole()
-        return rows / rows.sum(1, keepdim=True)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and t, normalised."""
+        target = self.target.read(rows.index)
+        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))

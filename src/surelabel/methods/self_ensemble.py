@@ -1,31 +1,37 @@
 """SELF: Self-Ensemble Label Filtering (Nguyen et al., 2020).
 
-    zbar <- alpha zbar + (1 - alpha) zhat                    after each epoch; zhat the teacher's prediction, zbar from 0
-    keep a label iff argmax zbar = y                         always of the ORIGINAL labels: a sample may come back
-    L = mean over kept of CE(student, y) + lambda(t) mean over all of ||softmax(student) - softmax(teacher)||^2 / K
-    teacher <- d teacher + (1 - d) student                   after each step (mean teacher)
+    zbar <- alpha zbar + (1 - alpha) zhat       after each epoch, from 0; zhat is the teacher's p
+    keep a label iff argmax zbar = y            of the ORIGINAL labels: a sample may come back
+    L = mean over kept of CE(student, y)
+        + lambda(t) mean over all of ||softmax(student) - softmax(teacher)||^2 / K
+    teacher <- d teacher + (1 - d) student      after each step (mean teacher)
 
-Iteration 0 keeps all labels. An iteration ends when the accuracy on the given labels of a held-out tenth has stopped improving.
-The next one starts from its best teacher, with the labels that the ensemble of that moment keeps. Samples whose label is
-filtered stay, without label.
+Iteration 0 keeps all labels. An iteration ends when the accuracy on the given labels of a held-out
+tenth has stopped improving. The next one starts from its best teacher, with the labels that the
+ensemble kept at that epoch. Samples whose label is filtered stay, without a label.
 
-There is no public code by the authors. Unverified, for we had a summary only: alpha (0.9 here), the mean teacher's settings
-(Tarvainen and Valpola's here, from memory: d = min(1 - 1 / (t + 1), 0.999), and a weight that grows as exp(-5 (1 - x)^2);
-theirs is 100 at its height, ours 10: 0.96 and 0.98 on digits), whose prediction enters zbar (here the teacher's in evaluation
-mode, without augmentation), that an iteration goes on from the best model rather than anew, and what the supervised mean
-divides by (here the number kept).
+The authors published no code. Unverified, because we had only a summary: alpha (0.9 here), the mean
+teacher's settings (Tarvainen and Valpola's here, from memory: d = min(1 - 1 / (t + 1), 0.999), and
+a weight that grows as exp(-5 (1 - x)^2), to 100 in theirs and to 10 in ours, which have 0.96 and
+0.98 on digits), whose prediction enters zbar (here the teacher's in evaluation mode, without
+augmentation), that an iteration continues from the best model instead of new weights, and what the
+supervised mean divides by (here the number kept).
 
-Decisions of ours:
+We decided:
 
-- The run's epochs are the whole budget. An iteration is at most a quarter of them; one that ends early leaves its epochs to
-  further ones. The authors stop when an iteration does not improve the held-out accuracy, and return the best model; here
-  iterations go on to the end of the run, whose result is the last teacher, as every method's is its last epoch.
+- The run's epochs are the whole budget. An iteration has at most a quarter of them; if it ends
+  early, further iterations use its epochs. The authors stop when an iteration does not improve the
+  held-out accuracy, and return the best model; here iterations continue to the end of the run,
+  whose result is the last teacher, as every method's is its last epoch.
 - The held-out tenth is part of the training rows: it is trained on without its labels.
-- If filtering leaves a class with no label, that class keeps all its labels: it could not come back otherwise.
-- The score of an epoch is known at the start of the next one, so an iteration ends one epoch later than it might.
+- If filtering removes all labels of a class, the class keeps all of them: it could not come back
+  otherwise.
+- The score of an epoch is known at the start of the next one, so that an iteration ends an epoch
+  later than it might.
 
-The verdict is the default, the running mean of p at the given label: on digits with 40 % symmetric noise (100 epochs, seed 0,
-last accuracy 0.98) its AUROC is 0.9987 and that of zbar at the given label 0.9982.
+The verdict is the default, the running mean of p at the given label: on digits with 40 % symmetric
+noise (100 epochs, seed 0, last accuracy 0.98) its AUROC is 0.9987 and that of zbar at the given
+label 0.9982.
 """
 
 import copy
@@ -37,29 +43,44 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import EMA, Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
+from surelabel.core import (
+    EMA,
+    Batch,
+    Clock,
+    Method,
+    Pass,
+    Rows,
+    Run,
+    SampleStore,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+)
 from surelabel.core.losses import cross_entropy
 
 HELD_OUT_SHARE = 0.1
 RAMP_SHARE = 30 / 180
-"""Of mean teacher: the part of a run over which the consistency weight grows; from memory."""
+"""Mean teacher's share of a run over which the consistency weight grows; from memory."""
 
 
 def teacher_decay(largest: float, update: int) -> float:
-    """D of the mean teacher at an update, counted from 1: an arithmetic mean at first, then with momentum."""
+    """Return d at an update, counted from 1: an arithmetic mean first, then a momentum."""
     return min(1 - 1 / (update + 1), largest)
 
 
 def filtered(ensemble: Tensor, given: Tensor, candidates: Tensor) -> Tensor:
-    """(N,) which of the `candidates` keep their label: the ensemble's class is the given one, or the class would have none."""
+    """Return (N,) which `candidates` keep their label: those that the ensemble agrees with."""
     agrees = candidates & (ensemble.argmax(1) == given)
+    # A class that would lose all its labels keeps them.
     is_empty = torch.bincount(given[agrees], minlength=ensemble.shape[1]) == 0
     return agrees | (candidates & is_empty[given])
 
 
 @torch.no_grad()
 def copy_weights(source: nn.Module, destination: nn.Module) -> None:
-    """Parameters and buffers, in place."""
+    """Copy parameters and buffers in place."""
     for tensors in (nn.Module.parameters, nn.Module.buffers):
         for value, place in zip(tensors(source), tensors(destination), strict=True):
             place.copy_(value)
@@ -69,12 +90,14 @@ class SelfEnsemble(Method):
     """A mean teacher whose ensemble over epochs decides which labels to keep.
 
     Options:
-        ensemble_momentum: alpha, the share of the old ensemble that stays when an epoch's prediction enters it
+        ensemble_momentum: alpha, the share of the old ensemble that stays when an epoch's
+          prediction enters it
         decay: d, the share of the teacher's weights that stays in a step
         consistency_weight: lambda, the weight of the student's distance from the teacher
         consistency_ramp: epochs over which lambda grows; default mean teacher's share of a run
         iterations: as many as the run has epochs for; more follow if some end early
-        patience: epochs without a better score after which an iteration ends; default a quarter of an iteration
+        patience: epochs without a better score after which an iteration ends; default a quarter of
+          an iteration
     """
 
     paper = "Nguyen et al.: SELF: Learning to Filter Noisy Labels with Self-Ensembling, ICLR"
@@ -118,7 +141,7 @@ class SelfEnsemble(Method):
         self.register_buffer("spent", torch.zeros(task.epochs, dtype=torch.long))
 
     def stages(self) -> list[Stage]:
-        """The iterations that are over, with the epochs they took, and as many as fit into the rest of the run."""
+        """Return the finished iterations, and as many more as the run has epochs for."""
         lengths = self.spent[self.spent > 0].tolist()
         while sum(lengths) < self.task.epochs:
             lengths.append(min(self.longest, self.task.epochs - sum(lengths)))
@@ -127,19 +150,19 @@ class SelfEnsemble(Method):
             for number, length in enumerate(lengths)
         ]
 
-    def is_stale(self, run: Run) -> bool:
-        """Whether the score has not improved for long enough."""
+    def is_stale(self, _run: Run) -> bool:
+        """Return whether the score has not improved for `patience` epochs."""
         return int(self.stale) >= self.patience
 
     def plan(self, run: Run) -> list[Pass]:
-        """All rows, twice augmented; what the last epoch has led to is judged first."""
+        """Judge the last epoch, and plan a pass over all rows in two augmentations."""
         if run.clock.epoch > 1:
             self.judge(run)
         return [Pass(self.step, {"batch": View(copies=2)})]
 
     @torch.no_grad()
     def judge(self, run: Run) -> None:
-        """The teacher's predictions enter the ensemble; if its score is the iteration's best, it and its filter are kept."""
+        """Add the teacher's predictions to the ensemble, and keep it if its score is the best."""
         probability = run.collect(lambda batch: self.predict(batch.x), View(augment=False))
         self.ensemble.replace(torch.lerp(probability, self.ensemble.whole(), self.ensemble_momentum))
         judged = self.held_out if self.held_out.any() else self.kept
@@ -153,7 +176,7 @@ class SelfEnsemble(Method):
             self.stale += 1
 
     def end_iteration(self, run: Run) -> None:
-        """The next iteration starts from this one's best teacher and filter; the run's last one stays as it is."""
+        """Load the best teacher and filter for the next iteration, unless the run is over."""
         self.judge(run)
         self.spent[int((self.spent > 0).sum())] = run.clock.epoch
         if int(self.spent.sum()) < self.task.epochs:
@@ -166,7 +189,7 @@ class SelfEnsemble(Method):
         self.stale.zero_()
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Cross entropy of the kept labels, and the distance from the teacher for all rows."""
+        """Compute cross entropy on kept labels, and the distance from the teacher on all rows."""
         logits = self.network(batch.x).logits
         self.teacher.eval()  # its batch-norm statistics are the student's
         guess = self.teacher(batch.views[1]).logits.softmax(1)
@@ -179,15 +202,16 @@ class SelfEnsemble(Method):
         return Step(terms, seen=logits.detach())
 
     def ramp_up(self, clock: Clock) -> float:
-        """Share of lambda that counts now, from exp(-5) to 1."""
+        """Return the current share of lambda, from exp(-5) to 1."""
         done = min(clock.run_fraction * self.task.epochs / self.consistency_ramp, 1.0)
         return math.exp(-5 * (1 - done) ** 2)
 
     def predict(self, x: Tensor) -> Tensor:
-        """The teacher's prediction."""
-        return self.teacher(x).logits.softmax(1)
+        """Return the teacher's prediction."""
+        logits: Tensor = self.teacher(x).logits
+        return logits.softmax(1)
 
-    def corrected(self, run: Run) -> Tensor:
-        """The ensemble, divided by its sum."""
-        rows = self.ensemble.whole()
-        return rows / rows.sum(1, keepdim=True)
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the default quality, and the ensemble, normalised."""
+        ensemble = self.ensemble.read(rows.index)
+        return Verdict(rows.mean_given_probability, ensemble / ensemble.sum(1, keepdim=True))

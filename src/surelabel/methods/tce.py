@@ -2,12 +2,14 @@
 
     L_t = sum over i = 1..t of (1 - p_y)^i / i        gradient: (1 - (1 - p_y)^t) (p - e_y)
 
-The Taylor series of -log p_y at p_y = 1, cut off after t terms: t = 1 is half the mean absolute error, t to infinity cross entropy.
+This is the Taylor series of -log p_y at p_y = 1, cut off after t terms: t = 1 is half the mean
+absolute error, and t to infinity is cross entropy.
 
-There is no code by the authors; formula and range are from a summary of the paper, and the formula is checked against both limits.
-The paper chooses t from 2..6 per data set; the default is 2, the most robust of them, also as measured on digits. A loss known as
-"Taylor cross entropy" that also replaces the softmax by a Taylor softmax is another one. The verdict is the default: the method has
-no term of its own for it.
+The authors published no code. Formula and range are from a summary of the paper; we checked the
+formula against both limits. The paper chooses t from 2 to 6 for each data set; our default is 2,
+the most robust of them, as digits confirm. A loss also known as "Taylor cross entropy", which
+replaces the softmax by a Taylor softmax too, is a different one. The verdict is the default one:
+the method has no score of its own.
 """
 
 from pydantic import PositiveInt
@@ -18,7 +20,7 @@ from surelabel.core.losses import generalised_cross_entropy
 
 
 def taylor_cross_entropy(logits: Tensor, label: Tensor, order: int) -> Tensor:
-    """(B,) sum of (1 - p_y)^i / i up to i = `order`, by Horner's rule."""
+    """Return the sum of (1 - p_y)^i / i for i = 1 to `order`, (B,), by Horner's rule."""
     doubt = generalised_cross_entropy(logits, label, 1.0)
     value = doubt / order
     for power in range(order - 1, 0, -1):
@@ -27,10 +29,11 @@ def taylor_cross_entropy(logits: Tensor, label: Tensor, order: int) -> Tensor:
 
 
 class TCE(Method):
-    """Cross entropy's Taylor series, cut off: bounded, and between mean absolute error and cross entropy.
+    """The truncated Taylor series of cross entropy: bounded, between it and mean absolute error.
 
     Options:
-        order: t, the number of terms, from mean absolute error (1) towards cross entropy; the paper chooses from 2 to 6
+        order: t, the number of terms, from mean absolute error (1) towards cross entropy; the paper
+          chooses from 2 to 6
     """
 
     paper = "Feng et al.: Can Cross Entropy Loss Be Robust to Label Noise?, IJCAI"
@@ -42,7 +45,7 @@ class TCE(Method):
         self.order = order
         self.network = task.network()
 
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """Mean of the series."""
+    def step(self, batch: Batch, _clock: Clock) -> Step:
+        """Return the mean of the series."""
         logits = self.network(batch.x).logits
         return Step({"tce": batch.mean(taylor_cross_entropy(logits, batch.label, self.order))}, seen=logits.detach())

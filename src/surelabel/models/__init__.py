@@ -1,4 +1,8 @@
-"""Networks by name: a backbone maps inputs to features and says how many in `num_features`; Network does the rest."""
+"""Networks by name.
+
+A backbone is a module that maps inputs to features (B, M) and has M as `num_features`. `Network`
+adds the normalisation, the classifier and the indicator branch.
+"""
 
 import difflib
 import inspect
@@ -11,14 +15,13 @@ from torch import nn
 from surelabel.errors import ConfigError
 from surelabel.models.cnn import CNN
 from surelabel.models.fast_cnn import FastCNN
-from surelabel.models.hub import hub_file
-from surelabel.models.images import is_large, pixel_scale
+from surelabel.models.images import get_pixel_scale, is_large
 from surelabel.models.mlp import MLP
 from surelabel.models.network import Extractor, Network, add_indicator
 from surelabel.models.preact_resnet import preact_resnet18
 from surelabel.models.resnet import resnet18, resnet34, resnet50
 from surelabel.models.timm_models import PREFIX, timm_backbone
-from surelabel.models.weights import load_weights, read_weights
+from surelabel.models.weights import fetch_weights, load_weights, read_weights
 from surelabel.models.wide_resnet import WideResNet
 
 __all__ = [
@@ -27,9 +30,9 @@ __all__ = [
     "Network",
     "add_indicator",
     "auto_name",
-    "backbone",
     "backbone_options",
-    "pixel_scale",
+    "get_pixel_scale",
+    "make_backbone",
     "start_from",
 ]
 
@@ -43,34 +46,40 @@ BACKBONES: Mapping[str, Callable[..., nn.Module]] = {
     "preact_resnet18": preact_resnet18,
     "wide_resnet": WideResNet,
 }
-"""Name to a callable of the input's shape, whose further parameters are the backbone's options."""
+"""Name to a callable of the input shape; its further parameters are the options of the backbone."""
 
 TINY_SIDE = 16
-"""Images of at most this many pixels a side are as well served by an mlp, and are not augmented by default."""
+"""Up to this many pixels per side an mlp does as well, and images are not augmented by default."""
 PRETRAINED = "pretrained"
-"""Instead of a file: the weights that the network's makers have put on the hub."""
+"""In place of a file: the weights that the authors of the network published on the hub."""
 
 
 def auto_name(input_shape: tuple[int, ...]) -> str:
-    """The backbone for inputs of this shape: mlp for features and tiny images, resnet18 for large ones, fast_cnn between."""
+    """Choose the backbone for inputs of this shape.
+
+    The mlp is for features and tiny images, resnet18 for large images, fast_cnn for those between.
+    """
     if len(input_shape) != 3 or max(input_shape[1:]) <= TINY_SIDE:
         return "mlp"
     return "resnet18" if is_large(input_shape) else "fast_cnn"
 
 
-def backbone(name: str, input_shape: tuple[int, ...], options: Mapping[str, Any] | None = None) -> nn.Module:
-    """The named backbone for inputs of this shape, with `options` checked against its signature."""
+def make_backbone(name: str, input_shape: tuple[int, ...], options: Mapping[str, Any] | None = None) -> nn.Module:
+    """Make the named backbone for inputs of this shape, with `options` checked first."""
     if name == "auto":
         name = auto_name(input_shape)
     if name.startswith(PREFIX):
         return timm_backbone(name, tuple(input_shape), options or {})
     if name not in BACKBONES:
         raise ConfigError(f"model.name: there is no {name!r}{_near(name, BACKBONES)}, {PREFIX}NAME")
-    return BACKBONES[name](tuple(input_shape), **_checked(name, options or {}))
+    return BACKBONES[name](tuple(input_shape), **_check_options(name, options or {}))
 
 
 def start_from(network: nn.Module, weights: str) -> str | None:
-    """Give a backbone the weights of a file or, for `pretrained`, of its makers; says what in the file was not used."""
+    """Load a file of weights into a backbone, or those of its authors for `pretrained`.
+
+    Returns a note about the weights in the file that were not used, or None.
+    """
     hub_id = getattr(network, "hub_id", None)
     if weights != PRETRAINED:
         return load_weights(network, read_weights(weights), weights)
@@ -78,24 +87,25 @@ def start_from(network: nn.Module, weights: str) -> str | None:
         raise ConfigError(
             "model.weights: there are none to fetch for this network; expected the path of a .safetensors or .pth file"
         )
-    return load_weights(network, read_weights(hub_file(hub_id)), hub_id)
+    return load_weights(network, read_weights(fetch_weights(hub_id)), hub_id)
 
 
 def backbone_options(name: str) -> dict[str, inspect.Parameter]:
-    """The options of a backbone: the parameters of its callable after the input's shape."""
+    """Return the options of a backbone: the parameters of its callable after the input shape."""
     _, *parameters = inspect.signature(BACKBONES[name]).parameters.values()
     return {parameter.name: parameter for parameter in parameters}
 
 
-def _checked(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `options` in the types of the backbone's signature."""
     known = backbone_options(name)
     for option in options:
         if option not in known:
             raise ConfigError(f"model.options.{option}: {name} has no such option{_near(str(option), known)}")
-    return {option: _validated(option, known[option].annotation, value) for option, value in options.items()}
+    return {option: _validate(option, known[option].annotation, value) for option, value in options.items()}
 
 
-def _validated(option: str, annotation: Any, value: Any) -> Any:
+def _validate(option: str, annotation: Any, value: Any) -> Any:
     try:
         return TypeAdapter(annotation).validate_python(value)
     except ValidationError as error:

@@ -1,8 +1,9 @@
-"""A network for images of 17 to 64 pixels that learns much in little time, in the manner of the CIFAR-10 speed records.
+"""A network for images of 17 to 64 pixels that trains fast, modelled on the CIFAR-10 speed records.
 
-Its shape follows cifar10-airbench (Jordan, 2024): a 2x2 convolution, then blocks that pool right behind their first convolution, so
-that most of the work is done at half the size. The first layer is learned like the others here, not set from the data. Everything
-runs in the channels-last memory format, which is the faster one for convolutions of this size on CPUs and GPUs alike.
+Its shape follows cifar10-airbench (Jordan, 2024): a 2x2 convolution, then blocks that pool right
+after their first convolution, so that most of the work is done at half the resolution. Unlike
+there, the first layer is trained like the others, not set from the data. Everything runs in the
+channels-last memory format, which is faster for convolutions of this size on CPUs and GPUs alike.
 """
 
 import torch
@@ -14,7 +15,7 @@ from surelabel.models.images import image_shape
 
 
 class FastBlock(nn.Module):
-    """A 3x3 convolution, max-pooling, batch norm and GELU, then the same without the pooling."""
+    """A 3x3 convolution, max-pooling, batch norm and GELU, then the same without pooling."""
 
     def __init__(self, before: int, after: int, pools: bool) -> None:
         super().__init__()
@@ -25,7 +26,7 @@ class FastBlock(nn.Module):
         self.pools = pools
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, C', H', W')."""
+        """Map (B, C, H, W) to (B, C', H', W')."""
         x = self.convolution1(x)
         if self.pools:
             x = F.max_pool2d(x, 2)
@@ -34,7 +35,10 @@ class FastBlock(nn.Module):
 
 
 class FastCNN(nn.Module):
-    """A 2x2 convolution, then a block for each of `widths`, each at half the size of the one before, then the mean."""
+    """A 2x2 convolution, one block for each of `widths`, then global average pooling.
+
+    Each block halves the resolution.
+    """
 
     def __init__(
         self,
@@ -48,12 +52,13 @@ class FastCNN(nn.Module):
         self.stem = nn.Conv2d(channels, stem, 2)
         blocks = []
         for width in widths:
-            blocks.append(FastBlock(before, width, pools=side >= 4))  # at least 2 x 2 pixels remain
+            blocks.append(FastBlock(before, width, pools=side >= 4))  # leaves at least 2 x 2 pixels
             side, before = side // 2 if side >= 4 else side, width
         self.blocks = nn.Sequential(*blocks)
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) images to (B, M) features."""
+        """Map images (B, C, H, W) to features (B, M)."""
         x = F.gelu(self.stem(x.contiguous(memory_format=torch.channels_last)))
-        return self.blocks(x).mean((2, 3))
+        features: Tensor = self.blocks(x).mean((2, 3))
+        return features

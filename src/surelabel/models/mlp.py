@@ -1,16 +1,24 @@
-"""Fully connected layers, for features and for tiny images."""
+"""A fully connected network, for features and tiny images."""
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Literal
 
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from surelabel.models.norms import VECTOR_NORMS, Norm
+Norm = Literal["batch", "layer", "none"]
+
+NORMS: dict[Norm, Callable[[int], nn.Module]] = {
+    "batch": nn.BatchNorm1d,
+    "layer": nn.LayerNorm,
+    "none": nn.Identity,
+}
 
 
 class MLP(nn.Module):
-    """Flatten, then a Linear layer, a normalisation and a ReLU for each of `widths`."""
+    """A Linear layer, a normalisation and a ReLU for each of `widths`, on the flattened input."""
 
     def __init__(
         self, input_shape: tuple[int, ...], widths: tuple[PositiveInt, ...] = (256, 256), norm: Norm = "batch"
@@ -19,13 +27,14 @@ class MLP(nn.Module):
         sizes = (math.prod(input_shape), *widths)
         self.num_features = sizes[-1]
         layers = [
-            # Batch norm takes the mean away, and a bias with it.
+            # Batch norm subtracts the mean, and any bias with it.
             part
             for before, after in pairwise(sizes)
-            for part in (nn.Linear(before, after, bias=norm != "batch"), VECTOR_NORMS[norm](after), nn.ReLU())
+            for part in (nn.Linear(before, after, bias=norm != "batch"), NORMS[norm](after), nn.ReLU())
         ]
         self.layers = nn.Sequential(nn.Flatten(), *layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, ...) inputs to (B, M) features."""
-        return self.layers(x)
+        """Map inputs (B, ...) to features (B, M)."""
+        features: Tensor = self.layers(x)
+        return features

@@ -1,4 +1,4 @@
-"""A backbone with its classifier and indicator branch, and the same branch for a network of one's own."""
+"""A backbone with classifier and indicator branch, and the same branch for any other network."""
 
 from collections.abc import Sequence
 from threading import get_ident
@@ -10,27 +10,30 @@ from torch import Tensor, nn
 from surelabel.core.batch import Outputs
 
 
-def _not_half(x: Tensor) -> Tensor:
-    """Half types (autocast) and integers become float32; float64 stays."""
+def _at_least_float32(x: Tensor) -> Tensor:
+    """Convert half precision (from autocast) and integers to float32; keep float64."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def _indicator(num_features: int, layers: int, **where: Any) -> nn.Module:
-    """Section 3.2: fully connected layers from the M features to the single value h."""
+def _make_indicator(num_features: int, layers: int, **tensor_options: Any) -> nn.Module:
+    """Make the branch of Section 3.2: fully connected layers from the M features to the value h."""
     if layers < 1:
         raise ValueError(f"an indicator branch has at least 1 layer, got {layers}")
-    hidden = [part for _ in range(layers - 1) for part in (nn.Linear(num_features, num_features, **where), nn.ReLU())]
-    last = nn.Linear(num_features, 1, **where)
+    hidden: list[nn.Module] = []
+    for _ in range(layers - 1):
+        hidden += [nn.Linear(num_features, num_features, **tensor_options), nn.ReLU()]
+    last = nn.Linear(num_features, 1, **tensor_options)
     return nn.Sequential(*hidden, last) if hidden else last
 
 
 class Extractor(nn.Module):
-    """Raw inputs to (B, M) features: normalisation and backbone.
+    """Maps raw inputs to features (B, M): normalisation and backbone.
 
-    `mean` and `std` are in units of the raw input and of a shape that broadcasts to it: (C, 1, 1) for pixels in 0..255,
-    (D,) for features. They are buffers, so a saved network needs nothing else to predict. A std of 0 (a constant input)
-    counts as 1. A frozen backbone gets no gradient and is in evaluation mode also while the rest trains, so that neither its
-    weights nor its batch-norm statistics move.
+    `mean` and `std` are in units of the raw input, in a shape that broadcasts to it: (C, 1, 1) for
+    pixels in 0..255, (D,) for features. They are buffers, so a saved network needs nothing else to
+    predict. A std of 0 (a constant input) counts as 1. A frozen backbone gets no gradient and
+    stays in evaluation mode while the rest trains, so its weights and batch-norm statistics do not
+    change.
     """
 
     mean: Tensor
@@ -54,27 +57,28 @@ class Extractor(nn.Module):
 
     @property
     def num_features(self) -> int:
-        """M, as the backbone says it."""
+        """M, from the backbone."""
         return cast(int, self.backbone.num_features)
 
     def train(self, mode: bool = True) -> Self:
-        """The usual, but a frozen backbone stays in evaluation mode."""
+        """Set the training mode; a frozen backbone stays in evaluation mode."""
         super().train(mode)
         if self.frozen:
             self.backbone.eval()
         return self
 
     def features(self, x: Tensor) -> Tensor:
-        """(B, M), in a half type under autocast."""
-        return self.backbone((_not_half(x) - self.mean) / self.std)
+        """Return features (B, M), in half precision under autocast."""
+        features: Tensor = self.backbone((_at_least_float32(x) - self.mean) / self.std)
+        return features
 
     def forward(self, x: Tensor) -> Any:
-        """(B, M) features, never in a half type."""
-        return _not_half(self.features(x))
+        """Return features (B, M), never in half precision."""
+        return _at_least_float32(self.features(x))
 
 
 class Network(Extractor):
-    """Raw inputs to Outputs: normalisation, backbone, classifier and, on request, the indicator branch."""
+    """Maps raw inputs to Outputs: normalisation, backbone, classifier, and indicator if wanted."""
 
     def __init__(
         self,
@@ -90,20 +94,24 @@ class Network(Extractor):
     ) -> None:
         super().__init__(backbone, mean=mean, std=std, frozen=frozen)
         self.classifier = nn.Linear(num_features, num_outputs)
-        # Made last, so that a seed gives the same backbone and classifier with and without it.
-        self.indicator = _indicator(num_features, indicator_layers) if indicator else None
+        # Made last, so that a seed yields the same backbone and classifier with and without it.
+        self.indicator = _make_indicator(num_features, indicator_layers) if indicator else None
 
     def forward(self, x: Tensor) -> Outputs:
-        """Logits (B, K), features (B, M) and, with an indicator, its logit (B,); never in a half type."""
+        """Return logits (B, K), features (B, M) and, with an indicator, its logit (B,).
+
+        They are never in half precision.
+        """
         features = self.features(x)
         confidence_logit = None
         if self.indicator is not None:
-            confidence_logit = _not_half(self.indicator(features).squeeze(1))
-        return Outputs(_not_half(self.classifier(features)), _not_half(features), confidence_logit)
+            confidence_logit = _at_least_float32(self.indicator(features).squeeze(1))
+        logits = _at_least_float32(self.classifier(features))
+        return Outputs(logits, _at_least_float32(features), confidence_logit)
 
 
 class WithIndicator(nn.Module):
-    """A classifier of any make, untouched, and an indicator branch on the input of its last Linear layer."""
+    """Any classifier, unchanged, with an indicator branch on the input of its last Linear layer."""
 
     def __init__(self, model: nn.Module, layer: str, indicator: nn.Module) -> None:
         super().__init__()
@@ -112,22 +120,23 @@ class WithIndicator(nn.Module):
         self.layer = layer
 
     def forward(self, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """The model's own logits (B, K), and the confidence logit (B,)."""
-        logits, features, linear_output = self._observed(*args, **kwargs)
+        """Return the model's logits (B, K) and the confidence logit (B,)."""
+        logits, features, linear_output = self._run_model(*args, **kwargs)
         _check_is_final(self.layer, logits, linear_output)
         return logits, self.indicator(features).squeeze(1)
 
-    def _observed(self, *args: Any, **kwargs: Any) -> tuple[Any, Tensor, Tensor]:
-        """What the model gives, and the input and output of its last Linear layer.
+    def _run_model(self, *args: Any, **kwargs: Any) -> tuple[Any, Tensor, Tensor]:
+        """Return the output of the model, and the input and output of its last Linear layer.
 
-        The hook lives for one call and writes to a local list: a copy or a pickle of the model holds no hook that
-        points to the original, the model alone does no extra work, and no features outlive their call.
+        The hook lives for one call and writes to a local list. So a copy or pickle of the model
+        has no hook that points to the original, the model alone does no extra work, and no
+        features outlive their call.
         """
         seen: list[tuple[Tensor, Tensor]] = []
         thread = get_ident()
 
         def observe(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
-            if get_ident() == thread:  # another thread may be in the same layer
+            if get_ident() == thread:  # another thread may be running the same layer
                 seen[:] = [(args[0] if args else kwargs["input"], output)]
 
         handle = self.model.get_submodule(self.layer).register_forward_hook(observe, with_kwargs=True)
@@ -145,11 +154,12 @@ class WithIndicator(nn.Module):
 
 
 def add_indicator(model: nn.Module, layers: int = 1, *, layer: str | None = None) -> nn.Module:
-    """A module around `model` whose call gives `(logits, confidence_logit)`; `model` itself is not changed.
+    """Wrap `model` in a module that returns `(logits, confidence_logit)`; `model` is not changed.
 
-    The branch of `layers` fully connected layers reads the input of the model's final Linear layer, which is the last
-    one registered unless `layer` names another (as `model.named_modules()` does). The model must return that layer's
-    output, and is compiled or made data-parallel after this, not before.
+    The branch of `layers` fully connected layers reads the input of the model's final Linear
+    layer, which is the last one registered unless `layer` names another (as in
+    `model.named_modules()`). The model must return that layer's output. Compile it or make it
+    data-parallel after this, not before.
     """
     if isinstance(model, WithIndicator):
         raise ValueError("this model already has an indicator branch")
@@ -167,7 +177,8 @@ def add_indicator(model: nn.Module, layers: int = 1, *, layer: str | None = None
         raise ValueError(
             f"the layer {_named(name)} does not know its size yet: call the model once before add_indicator"
         )
-    return WithIndicator(model, name, _indicator(weight.shape[1], layers, device=weight.device, dtype=weight.dtype))
+    branch = _make_indicator(weight.shape[1], layers, device=weight.device, dtype=weight.dtype)
+    return WithIndicator(model, name, branch)
 
 
 def _linear_layers(model: nn.Module) -> dict[str, nn.Linear]:
@@ -179,9 +190,9 @@ def _named(layer: str) -> str:
 
 
 def _check_is_final(layer: str, output: Any, linear_output: Tensor) -> None:
-    """Raise unless the model returned what its last Linear layer gave, as (B, K)."""
+    """Raise ValueError unless the model returned the output (B, K) of its last Linear layer."""
     if output is linear_output and linear_output.dim() == 2:
-        return  # the usual case costs nothing
+        return  # the usual case, without a comparison of values
     rule = (
         f"the model must return the (B, K) output of its Linear layer {_named(layer)}, which is {_shape(linear_output)}"
     )

@@ -1,8 +1,9 @@
-"""The pre-activation ResNet-18 of the noisy-label literature (DivideMix, ELR+, Arazo et al.), for small images.
+"""The pre-activation ResNet-18 of the noisy-label literature, for small images.
 
-It differs from the textbook network (He et al., 2016b) and from most files called preact_resnet.py: the stem has a batch norm and a
-ReLU of its own, every shortcut is fed ReLU(BN(x)), also where it changes nothing, and no norm follows the last block. A parameter
-count shows only the first of these.
+DivideMix, ELR+ and Arazo et al. use it. It differs from the textbook network (He et al., 2016b)
+and from most files called preact_resnet.py: the stem ends in a batch norm and a ReLU, every
+shortcut starts from ReLU(BN(x)), identity shortcuts included, and no norm follows the last block.
+A parameter count reveals only the first of these.
 """
 
 import torch.nn.functional as F
@@ -12,7 +13,7 @@ from surelabel.models.images import image_shape
 
 
 class PreActBlock(nn.Module):
-    """Batch norm, ReLU and a 3x3 convolution, twice, and a shortcut from behind the first ReLU."""
+    """Batch norm, ReLU and a 3x3 convolution, twice, and a shortcut from the first ReLU."""
 
     def __init__(self, before: int, after: int, stride: int) -> None:
         super().__init__()
@@ -25,14 +26,18 @@ class PreActBlock(nn.Module):
             self.shortcut = nn.Conv2d(before, after, 1, stride, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, C', H', W')."""
+        """Map (B, C, H, W) to (B, C', H', W')."""
         active = F.relu(self.norm1(x))
         inner = self.convolution1(active)
-        return self.convolution2(F.relu(self.norm2(inner), inplace=True)) + self.shortcut(active)
+        result: Tensor = self.convolution2(F.relu(self.norm2(inner), inplace=True)) + self.shortcut(active)
+        return result
 
 
 class PreActResNet(nn.Module):
-    """A stem, four stages of blocks, 64 to 512 wide, each after the first at half the size, then the mean over pixels."""
+    """A stem, four stages of blocks, 64 to 512 wide, then global average pooling.
+
+    Each stage after the first halves the resolution.
+    """
 
     num_features = 512
 
@@ -49,10 +54,11 @@ class PreActResNet(nn.Module):
         self.stages = nn.Sequential(*stages)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) images to (B, 512) features."""
-        return self.stages(self.stem(x)).mean((2, 3))
+        """Map images (B, C, H, W) to features (B, 512)."""
+        features: Tensor = self.stages(self.stem(x)).mean((2, 3))
+        return features
 
 
 def preact_resnet18(input_shape: tuple[int, ...]) -> PreActResNet:
-    """The pre-activation ResNet-18 of DivideMix and ELR+."""
+    """Make the pre-activation ResNet-18 of DivideMix and ELR+."""
     return PreActResNet(image_shape(input_shape, "preact_resnet18")[0], (2, 2, 2, 2))

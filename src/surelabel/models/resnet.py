@@ -1,8 +1,9 @@
 """Residual networks of He et al. (2016), for small images and for large ones.
 
-Small images get the stem of the CIFAR literature, a 3x3 convolution of stride 1 and no pooling; torchvision's networks have the
-ImageNet stem, a 7x7 convolution of stride 2 and max-pooling, and are other networks under the same names. Bottlenecks have their
-stride in the 3x3 convolution, as torchvision's have.
+Small images get the stem of the CIFAR literature, a 3x3 convolution of stride 1 without pooling.
+torchvision's networks of the same names always have the ImageNet stem, a 7x7 convolution of stride
+2 and max-pooling, which only large images get here. As in torchvision, the stride of a bottleneck
+is in its 3x3 convolution.
 """
 
 from typing import ClassVar, Literal
@@ -16,7 +17,7 @@ Stem = Literal["auto", "small", "large"]
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution where the shape changes."""
+    """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution if the shape changes."""
 
     expansion: ClassVar[int] = 1
 
@@ -29,13 +30,13 @@ class BasicBlock(nn.Module):
         self.shortcut = _shortcut(before, width, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, C', H', W')."""
+        """Map (B, C, H, W) to (B, C', H', W')."""
         inner = F.relu(self.norm1(self.convolution1(x)), inplace=True)
         return F.relu(self.norm2(self.convolution2(inner)) + self.shortcut(x), inplace=True)
 
 
 class Bottleneck(nn.Module):
-    """A 3x3 convolution between two of 1x1, the last four times as wide, and a shortcut."""
+    """A 3x3 convolution between two 1x1 ones, the last four times as wide, and a shortcut."""
 
     expansion: ClassVar[int] = 4
 
@@ -50,7 +51,7 @@ class Bottleneck(nn.Module):
         self.shortcut = _shortcut(before, 4 * width, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, C', H', W')."""
+        """Map (B, C, H, W) to (B, C', H', W')."""
         inner = F.relu(self.norm1(self.convolution1(x)), inplace=True)
         inner = F.relu(self.norm2(self.convolution2(inner)), inplace=True)
         return F.relu(self.norm3(self.convolution3(inner)) + self.shortcut(x), inplace=True)
@@ -63,7 +64,10 @@ def _shortcut(before: int, after: int, stride: int) -> nn.Module:
 
 
 class ResNet(nn.Module):
-    """A stem, four stages of blocks, 64 to 512 wide, each after the first at half the size, then the mean over pixels."""
+    """A stem, four stages of blocks, 64 to 512 wide, then global average pooling.
+
+    Each stage after the first halves the resolution.
+    """
 
     file_names = (
         (r"conv1\.", "stem.0."),
@@ -76,7 +80,7 @@ class ResNet(nn.Module):
         (r"(stages\.\d+\.\d+)\.bn(\d)\.", r"\1.norm\2."),
         (r"(stages\.\d+\.\d+)\.downsample\.", r"\1.shortcut."),
     )
-    """What torchvision (and timm) call the layers, as patterns from the beginning of a name, and what they are called here."""
+    """Patterns for the beginning of the names in torchvision and timm, and the names used here."""
     classifier_names = ("fc",)
 
     def __init__(
@@ -102,8 +106,9 @@ class ResNet(nn.Module):
         self.stages = nn.Sequential(*stages)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) images to (B, M) features."""
-        return self.stages(self.stem(x)).mean((2, 3))
+        """Map images (B, C, H, W) to features (B, M)."""
+        features: Tensor = self.stages(self.stem(x)).mean((2, 3))
+        return features
 
 
 def _small_stem(num_channels: int) -> nn.Sequential:
@@ -125,20 +130,20 @@ def _resnet(
 ) -> ResNet:
     shape = image_shape(input_shape, name)
     large = is_large(shape) if stem == "auto" else stem == "large"
-    # The weights that torchvision calls IMAGENET1K_V1, which papers of that time mean by pre-trained.
+    # torchvision's IMAGENET1K_V1, which papers of that time mean by pre-trained weights.
     return ResNet(shape[0], block, blocks, large, f"timm/{name}.tv_in1k")
 
 
 def resnet18(input_shape: tuple[int, ...], stem: Stem = "auto") -> ResNet:
-    """ResNet-18."""
+    """Make a ResNet-18."""
     return _resnet(input_shape, stem, "resnet18", BasicBlock, (2, 2, 2, 2))
 
 
 def resnet34(input_shape: tuple[int, ...], stem: Stem = "auto") -> ResNet:
-    """ResNet-34, with the small stem the paper's network for CIFAR."""
+    """Make a ResNet-34; with the small stem it is the paper's network for CIFAR."""
     return _resnet(input_shape, stem, "resnet34", BasicBlock, (3, 4, 6, 3))
 
 
 def resnet50(input_shape: tuple[int, ...], stem: Stem = "auto") -> ResNet:
-    """ResNet-50, with the large stem the paper's network for Clothing1M."""
+    """Make a ResNet-50; with the large stem it is the paper's network for Clothing1M."""
     return _resnet(input_shape, stem, "resnet50", Bottleneck, (3, 4, 6, 3))

@@ -1,9 +1,16 @@
-"""Weights from files: read without executing anything, and fitted into a backbone with every mismatch named."""
+"""Weights for backbones: from a file or the Hugging Face hub, checked name by name when loaded.
 
+Reading a file never executes code.
+"""
+
+import os
 import re
+import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 import torch
 from torch import Tensor, nn
@@ -12,45 +19,52 @@ from surelabel.errors import ConfigError
 
 State = dict[str, Tensor]
 
+HUB_FILES = ("model.safetensors", "pytorch_model.bin")
+"""The names of files of weights on the hub, in the order in which they are tried."""
+INSTALL = 'pip install "surelabel[vision]"'
+_HUB_TIMEOUT = 5.0
+"""Seconds to wait for the hub; its client alone would retry for a minute."""
+
 _WRAPPERS = ("module.", "_orig_mod.")
-"""Beginnings of names that data-parallel and compiled networks add."""
-_INNER = ("state_dict", "model")
-"""Where training scripts keep the weights within what they save."""
-_SHOWN = 3
+"""Prefixes that data-parallel and compiled networks add to names."""
+_NESTED = ("state_dict", "model")
+"""Keys under which training scripts save the weights."""
+_NUM_SHOWN = 3
 
 
 def read_weights(path: str | Path) -> State:
-    """The tensors of a .safetensors file or of one that torch.save wrote, by name."""
+    """Read tensors by name from a .safetensors file or from one written by torch.save."""
     path = Path(path)
     if not path.is_file():
         raise ConfigError(f"model.weights: {path}: no such file; expected a .safetensors or .pth file, or pretrained")
     try:
-        content = _safetensors(path) if path.suffix == ".safetensors" else _pickled(path)
-    except Exception as error:  # each reader has a dozen errors of its own for files that are no weights
+        content = _read_safetensors(path) if path.suffix == ".safetensors" else _read_pickle(path)
+    except Exception as error:  # each reader has a dozen errors for files that hold no weights
         raise ConfigError(f"model.weights: {path}: not readable as weights: {_first_line(error)}") from None
-    for key in _INNER:
+    for key in _NESTED:
         if isinstance(content.get(key), Mapping):
             content = content[key]
-    state = {_unwrapped(str(name)): value for name, value in content.items() if isinstance(value, Tensor)}
+    state = {_strip_prefixes(str(name)): value for name, value in content.items() if isinstance(value, Tensor)}
     if not state:
         raise ConfigError(f"model.weights: {path}: there are no tensors in it; expected a state dict, name to tensor")
     return state
 
 
-def _safetensors(path: Path) -> Mapping[str, Any]:
+def _read_safetensors(path: Path) -> Mapping[str, Any]:
     from safetensors.torch import load_file
 
-    return load_file(path)
+    content: dict[str, Tensor] = load_file(path)
+    return content
 
 
-def _pickled(path: Path) -> Mapping[str, Any]:
+def _read_pickle(path: Path) -> Mapping[str, Any]:
     content = torch.load(path, map_location="cpu", weights_only=True)  # executes nothing
     if not isinstance(content, Mapping):
         raise TypeError(f"expected a state dict, name to tensor, got {type(content).__name__}")
     return content
 
 
-def _unwrapped(name: str) -> str:
+def _strip_prefixes(name: str) -> str:
     for wrapper in _WRAPPERS:
         name = name.removeprefix(wrapper)
     return name
@@ -61,49 +75,53 @@ def _first_line(error: Exception) -> str:
 
 
 def load_weights(backbone: nn.Module, state: Mapping[str, Tensor], where: str) -> str | None:
-    """Put `state` into a backbone, and say which classifier was left out; every other mismatch is an error.
+    """Load `state` into a backbone; any mismatch other than a classifier raises ConfigError.
 
-    A backbone may say what files call its layers (`file_names`, patterns and replacements) and their classifier
-    (`classifier_names`), and may know how to convert a state of another layout (`adapted`).
+    Returns a note that names the classifier's weights, which are not used, or None. A backbone may
+    have `file_names`, patterns and replacements for the names in files, `classifier_names`, the
+    classifier's names in files, and `adapt`, a function that converts a state of another layout.
     """
     own, classifier = backbone.state_dict(), getattr(backbone, "classifier_names", ())
-    in_file = {_renamed(name, own, getattr(backbone, "file_names", ())): name for name in state}
-    kept, ignored = _without_classifier({name: state[old] for name, old in in_file.items()}, own, classifier)
-    kept = _completed(kept, own)
-    if _faults(kept, own) and (adapted := getattr(backbone, "adapted", None)) is not None:
-        kept, more = _without_classifier(adapted(kept), own, classifier)
+    in_file = {_rename(name, own, getattr(backbone, "file_names", ())): name for name in state}
+    kept, ignored = _drop_classifier({name: state[old] for name, old in in_file.items()}, own, classifier)
+    kept = _reconcile(kept, own)
+    if _describe_mismatches(kept, own) and (adapt := getattr(backbone, "adapt", None)) is not None:
+        kept, more = _drop_classifier(adapt(kept), own, classifier)
         ignored += more
-    if faults := _faults(kept, own):
-        raise ConfigError(f"model.weights: {where}: does not fit the network: {'; '.join(faults)}")
+    if mismatches := _describe_mismatches(kept, own):
+        raise ConfigError(f"model.weights: {where}: does not fit the network: {'; '.join(mismatches)}")
     backbone.load_state_dict(kept)
     unused = sorted(in_file.get(name, name) for name in ignored)
-    return f"{where}: its classifier is not used ({_list(unused)})" if unused else None
+    return f"{where}: its classifier is not used ({_join(unused)})" if unused else None
 
 
-def _completed(state: State, own: Mapping[str, Tensor]) -> State:
-    """Differences that are none: a counter that nothing reads, and the first layer of colour images where these are grey."""
+def _reconcile(state: State, own: Mapping[str, Tensor]) -> State:
+    """Resolve two harmless differences: missing batch counters, a colour stem for grey images."""
     counters = {name: own[name] for name in own if name.endswith("num_batches_tracked") and name not in state}
     grey = {
-        name: state[name].sum(1, keepdim=True) for name in own if name in state and _sees_colour(state[name], own[name])
+        name: state[name].sum(1, keepdim=True) for name in own if name in state and _is_colour(state[name], own[name])
     }
     return state | counters | grey
 
 
-def _sees_colour(weight: Tensor, own: Tensor) -> bool:
-    """Whether a convolution takes 3 channels where this one takes 1: a grey image is three times the same."""
+def _is_colour(weight: Tensor, own: Tensor) -> bool:
+    """Return whether a convolution in the file takes 3 channels and ours takes 1.
+
+    Summing it over channels is exact, because a grey image has three equal channels.
+    """
     return (
         weight.dim() == 4 and own.dim() == 4 and (weight.shape[1], own.shape[1]) == (3, 1) and len(weight) == len(own)
     )
 
 
-def _without_classifier(state: State, own: Mapping[str, Tensor], classifiers: Iterable[str]) -> tuple[State, list[str]]:
-    """`state` and the names that were left out: those under a classifier's name that the network does not know."""
-    beginnings = tuple(f"{name}." for name in classifiers)
-    ignored = [name for name in state if beginnings and name.startswith(beginnings) and name not in own]
+def _drop_classifier(state: State, own: Mapping[str, Tensor], classifiers: Iterable[str]) -> tuple[State, list[str]]:
+    """Return `state` without its classifier, and the names that were dropped."""
+    prefixes = tuple(f"{name}." for name in classifiers)
+    ignored = [name for name in state if prefixes and name.startswith(prefixes) and name not in own]
     return {name: value for name, value in state.items() if name not in ignored}, ignored
 
 
-def _renamed(name: str, own: Mapping[str, Tensor], patterns: Iterable[tuple[str, str]]) -> str:
+def _rename(name: str, own: Mapping[str, Tensor], patterns: Iterable[tuple[str, str]]) -> str:
     if name in own:
         return name
     for pattern, replacement in patterns:
@@ -111,8 +129,8 @@ def _renamed(name: str, own: Mapping[str, Tensor], patterns: Iterable[tuple[str,
     return name
 
 
-def _faults(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
-    """What keeps `state` from being loaded, a clause for each kind of mismatch."""
+def _describe_mismatches(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]:
+    """Describe why `state` cannot be loaded, with one clause for each kind of mismatch."""
     missing, unknown = [name for name in own if name not in state], [name for name in state if name not in own]
     other = [
         f"{name} {tuple(state[name].shape)} instead of {tuple(own[name].shape)}"
@@ -120,8 +138,55 @@ def _faults(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> list[str]
         if name in state and state[name].shape != own[name].shape
     ]
     kinds = {"missing": missing, "unknown": unknown, "of another shape": other}
-    return [f"{len(names)} {kind}: {_list(names)}" for kind, names in kinds.items() if names]
+    return [f"{len(names)} {kind}: {_join(names)}" for kind, names in kinds.items() if names]
 
 
-def _list(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+def _join(names: list[str]) -> str:
+    return ", ".join(names[:_NUM_SHOWN]) + (", ..." if len(names) > _NUM_SHOWN else "")
+
+
+def fetch_weights(repository: str) -> Path:
+    """Return the path of a hub repository's weights, downloaded unless they are cached.
+
+    A repository is, for example, timm/resnet50.a1_in1k.
+    """
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise ConfigError(f"model.weights: fetching weights needs a package that is not here: {INSTALL}") from None
+    cached = [huggingface_hub.try_to_load_from_cache(repository, name) for name in HUB_FILES]
+    found = next((file for file in cached if isinstance(file, str)), None)
+    return Path(found or _download(huggingface_hub, repository))
+
+
+def _download(hub: Any, repository: str) -> str:
+    """Download weights and return their path; every failure ends in the same advice."""
+    reason = "the hub does not answer"
+    for name in HUB_FILES if _is_reachable() else ():
+        try:
+            return str(hub.hf_hub_download(repository, name))
+        except Exception as error:  # from the client, its HTTP library or the system
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+    raise ConfigError(
+        f"model.weights: {repository} could not be fetched ({reason}); on a machine with a network download "
+        f"{_endpoint()}/{repository}/resolve/main/{HUB_FILES[0]}, and set model.weights=/path/to/{HUB_FILES[0]}"
+    )
+
+
+def _endpoint() -> str:
+    return os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+
+
+def _is_reachable() -> bool:
+    """Return whether the hub answers at all; behind a proxy, assume that it does."""
+    if os.environ.get("HF_HUB_OFFLINE", "0").upper() not in ("", "0", "NO", "OFF", "FALSE"):
+        return False
+    if getproxies():
+        return True
+    url = urlsplit(_endpoint())
+    try:
+        address = (url.hostname or "", url.port or (443 if url.scheme == "https" else 80))
+        socket.create_connection(address, timeout=_HUB_TIMEOUT).close()
+    except OSError:
+        return False
+    return True

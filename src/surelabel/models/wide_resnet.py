@@ -1,4 +1,4 @@
-"""Wide residual networks of Zagoruyko and Komodakis (2016), for small images: WRN-28-10, WRN-16-4 and their like."""
+"""Wide residual networks (Zagoruyko and Komodakis, 2016), for small images: WRN-28-10 and so on."""
 
 from typing import Annotated
 
@@ -9,11 +9,14 @@ from torch import Tensor, nn
 from surelabel.errors import ConfigError
 from surelabel.models.images import image_shape
 
-Share = Annotated[float, Field(ge=0, lt=1)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
 
 
 class WideBlock(nn.Module):
-    """Batch norm, ReLU and a 3x3 convolution, twice, with dropout between; the shortcut is x itself where the width stays."""
+    """Batch norm, ReLU and a 3x3 convolution, twice, with dropout between, and a shortcut.
+
+    The shortcut is x itself if the shape stays, otherwise a 1x1 convolution after the first ReLU.
+    """
 
     def __init__(self, before: int, after: int, stride: int, dropout: float) -> None:
         super().__init__()
@@ -26,21 +29,26 @@ class WideBlock(nn.Module):
         self.shortcut = nn.Conv2d(before, after, 1, stride, bias=False) if changes else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, C', H', W')."""
+        """Map (B, C, H, W) to (B, C', H', W')."""
         active = F.relu(self.norm1(x))
         inner = F.relu(self.norm2(self.convolution1(active)), inplace=True)
-        return self.convolution2(self.dropout(inner)) + (x if self.shortcut is None else self.shortcut(active))
+        result: Tensor = self.convolution2(self.dropout(inner))
+        return result + (x if self.shortcut is None else self.shortcut(active))
 
 
 class WideResNet(nn.Module):
-    """A 3x3 convolution, three stages of blocks, 16, 32 and 64 times `width` wide, then batch norm, ReLU and the mean."""
+    """A 3x3 convolution, three stages of blocks, batch norm and ReLU, then global average pooling.
+
+    The stages are 16, 32 and 64 times `width` wide; `depth` counts the convolutions as in
+    WRN-28-10.
+    """
 
     def __init__(
         self,
         input_shape: tuple[int, ...],
         depth: PositiveInt = 28,
         width: PositiveInt = 10,
-        dropout: Share = 0.0,
+        dropout: Fraction = 0.0,
     ) -> None:
         super().__init__()
         if depth < 10 or depth % 6 != 4:
@@ -57,5 +65,5 @@ class WideResNet(nn.Module):
         self.norm = nn.BatchNorm2d(before)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, C, H, W) images to (B, M) features."""
+        """Map images (B, C, H, W) to features (B, M)."""
         return F.relu(self.norm(self.stages(x)), inplace=True).mean((2, 3))

@@ -1,4 +1,4 @@
-"""Wrong labels on purpose: drawn once, from the clean labels, as a vector with a record of what was done."""
+"""Inject label noise into clean labels, with a manifest that records what was done."""
 
 from collections.abc import Sequence
 
@@ -6,25 +6,31 @@ import numpy as np
 
 from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError
-from surelabel.noise.files import beside, save, writable
-from surelabel.noise.instance import Inputs
-from surelabel.noise.kinds import KINDS, check_options, mode_of
-from surelabel.noise.manifest import Manifest, differences, ids_sha256, outcome, read_manifest, restated, verify
-from surelabel.noise.text import parsed
-from surelabel.noise.truth import truth_of
+from surelabel.noise.clean_data import Inputs, make_clean_data
+from surelabel.noise.files import check_writable, manifest_path, save
+from surelabel.noise.kinds import KINDS, check_options, mode_of, parse_noise
+from surelabel.noise.manifest import (
+    Manifest,
+    describe_differences,
+    ids_sha256,
+    read_manifest,
+    restate,
+    summarise,
+    verify,
+)
 
 __all__ = [
     "Inputs",
     "Manifest",
-    "beside",
-    "differences",
+    "check_writable",
+    "describe_differences",
     "inject",
-    "parsed",
+    "manifest_path",
+    "parse_noise",
     "read_manifest",
-    "restated",
+    "restate",
     "save",
     "verify",
-    "writable",
 ]
 
 
@@ -37,17 +43,18 @@ def inject(
     ids: Sequence[str] | np.ndarray | None = None,
     inputs: Inputs | None = None,
 ) -> tuple[np.ndarray, Manifest]:
-    """Labels (N,) int64 with noise, and the record; `seed` is the run's, used where `config` has none.
+    """Return the noisy labels, (N,) int64, and their manifest.
 
-    `ids` (N,) name the rows, for the record and for labels from a file; `inputs` hands over the inputs at rising row numbers, for noise
-    that depends on them.
+    `seed` is the seed of the run; `config.seed` takes precedence over it. `ids` (N,) name the rows:
+    the manifest records them, and labels from a file are matched by them. `inputs` reads the inputs
+    at ascending row numbers; only noise that depends on the inputs needs it.
     """
-    truth = truth_of(clean, class_names, ids, inputs)
+    data = make_clean_data(clean, class_names, ids, inputs)
     check_options(config)
     seed = seed if config.seed is None else config.seed
     if seed < 0:
         raise ConfigError(f"noise.seed: expected 0 or more, got {seed}")
-    drawn = KINDS[config.kind](truth, config, seed)
+    drawn = KINDS[config.kind](data, config, seed)
     record = {
         "kind": config.kind,
         "convention": drawn.convention,
@@ -55,9 +62,9 @@ def inject(
         "seed": seed,
         "nominal_rate": config.rate,
         "expected_rate": drawn.expected_rate,
-        "class_names": truth.class_names,
-        "ids_sha256": None if truth.ids is None else ids_sha256(truth.ids),
-        **outcome(truth.clean, drawn.given, truth.num_classes),
-        **drawn.facts,
+        "class_names": data.class_names,
+        "ids_sha256": None if data.ids is None else ids_sha256(data.ids),
+        **summarise(data.clean, drawn.given, data.num_classes),
+        **drawn.overrides,
     }
     return drawn.given, Manifest.model_validate(record)

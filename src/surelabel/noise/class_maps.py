@@ -1,9 +1,12 @@
-"""Where the labels of a class go: arrows between classes, given by the user, ready for known data sets, or by number.
+"""Class maps: which class the wrong labels of a class get.
 
-Ready arrows are found by class NAMES, so that the order of the classes does not matter. Names are compared without case and without what is
-neither letter nor digit; airplane is also plane or aeroplane, automobile also car, CIFAR-100's keyboard also computer_keyboard, 7 also seven.
-Classes that are called 0, 1, 2, ... say nothing of what they are: they fit a ready map only if the user names it, and then are the data
-set's own class numbers.
+A map comes from the user, from a table for a known data set, or from the class numbers.
+
+The built-in maps are matched by class NAMES, so the order of the classes does not matter. Names are
+compared without case and punctuation, and with a few synonyms: airplane is also plane or aeroplane,
+automobile also car, CIFAR-100's keyboard also computer_keyboard, and 7 also seven. Classes that are
+called 0, 1, 2, ... reveal nothing: they match a built-in map only if the user names it, and are
+then taken as the data set's original class numbers.
 """
 
 import re
@@ -12,22 +15,22 @@ from dataclasses import dataclass
 
 from surelabel.errors import ConfigError
 
-Arrows = dict[int, int]
-"""Class number to class number."""
+ClassMap = dict[int, int]
+"""Clean class number to the class number of its wrong labels."""
 
 
 @dataclass(frozen=True)
-class Ready:
-    """Arrows of a data set that is known by its class names."""
+class BuiltIn:
+    """The class map of a data set, which is recognised by its class names."""
 
     title: str
     classes: tuple[str, ...]
-    """In the order of the data set's own class numbers."""
-    arrows: Mapping[str, str]
+    """In the order of the data set's original class numbers."""
+    class_map: Mapping[str, str]
 
 
-def circular(groups: Sequence[Sequence[str]]) -> dict[str, str]:
-    """Each name to the next of its group, the last to the first."""
+def rotate(groups: Sequence[Sequence[str]]) -> dict[str, str]:
+    """Map each name to the next one in its group, and the last to the first."""
     return {old: new for group in groups for old, new in zip(group, (*group[1:], group[0]), strict=True)}
 
 
@@ -53,23 +56,23 @@ _SUPERCLASSES = {
     "vehicles 1": "bicycle bus motorcycle pickup_truck train",
     "vehicles 2": "lawn_mower rocket streetcar tank tractor",
 }
-"""CIFAR-100's classes by superclass; within one in the order of the class numbers, which is the alphabet's."""
+"""CIFAR-100's classes by superclass, in the order of the class numbers, which is alphabetical."""
 _GROUPS = [members.split() for members in _SUPERCLASSES.values()]
 
-READY_MAPS = {
-    "cifar10": Ready(
+BUILT_IN_MAPS = {
+    "cifar10": BuiltIn(
         "CIFAR-10",
         ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
         {"truck": "automobile", "bird": "airplane", "deer": "horse", "cat": "dog", "dog": "cat"},
     ),
-    "digits": Ready("digits", tuple("0123456789"), {"7": "1", "2": "7", "3": "8", "5": "6", "6": "5"}),
+    "digits": BuiltIn("digits", tuple("0123456789"), {"7": "1", "2": "7", "3": "8", "5": "6", "6": "5"}),
 }
-READY_GROUPS = {
-    "cifar100": Ready("CIFAR-100", tuple(sorted(name for group in _GROUPS for name in group)), circular(_GROUPS))
+BUILT_IN_GROUPS = {
+    "cifar100": BuiltIn("CIFAR-100", tuple(sorted(name for group in _GROUPS for name in group)), rotate(_GROUPS))
 }
 
 _DIGIT_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-_SPELLINGS = {
+_SYNONYMS = {
     "plane": "airplane",
     "aeroplane": "airplane",
     "car": "automobile",
@@ -77,36 +80,36 @@ _SPELLINGS = {
     **{word: str(digit) for digit, word in enumerate(_DIGIT_WORDS)},
     **{f"{digit}_{word}": str(digit) for digit, word in enumerate(_DIGIT_WORDS)},
 }
-"""Other names of the same classes."""
+"""Other names of a class, to the name that the built-in maps use."""
 
 
-def known_as(name: str) -> str:
-    """The name under which ready maps know a class."""
+def canonical_name(name: str) -> str:
+    """Return the name that the built-in maps use for a class."""
     plain = re.sub(r"[^a-z0-9]+", "_", name.casefold()).strip("_")
-    return _SPELLINGS.get(plain, plain)
+    return _SYNONYMS.get(plain, plain)
 
 
-def by_map(class_map: Mapping[str, str] | str | None, class_names: Sequence[str]) -> tuple[Arrows, str]:
-    """Arrows of asymmetric noise, and in words whose they are."""
+def map_by_names(class_map: Mapping[str, str] | str | None, class_names: Sequence[str]) -> tuple[ClassMap, str]:
+    """Return the class map of asymmetric noise, and a description of where it comes from."""
     if isinstance(class_map, Mapping) and class_map:
-        return _numbered(class_map, class_names, "class_map"), "class map"
+        return _to_numbers(class_map, class_names, "class_map"), "class map"
     need = "asymmetric noise needs one, for example {cat: dog, dog: cat}"
-    ready = _ready(READY_MAPS, class_map or None, class_names, "class_map", need)
-    return _placed(ready, class_names, "class_map"), f"class map of {ready.title}"
+    found = _find_built_in(BUILT_IN_MAPS, class_map or None, class_names, "class_map", need)
+    return _built_in_to_numbers(found, class_names, "class_map"), f"class map of {found.title}"
 
 
-def by_groups(groups: Sequence[Sequence[str]] | str | None, class_names: Sequence[str]) -> tuple[Arrows, str]:
-    """Arrows of superclass noise, and in words whose groups they follow."""
+def map_by_groups(groups: Sequence[Sequence[str]] | str | None, class_names: Sequence[str]) -> tuple[ClassMap, str]:
+    """Return the class map of superclass noise, and a description of where the groups come from."""
     if groups and not isinstance(groups, str):
         _check_groups(groups)
-        return _numbered(circular(groups), class_names, "groups"), "the given groups"
+        return _to_numbers(rotate(groups), class_names, "groups"), "the given groups"
     need = "superclass noise needs them, for example [[cat, dog], [car, bus, train]]"
-    ready = _ready(READY_GROUPS, groups or None, class_names, "groups", need)
-    return _placed(ready, class_names, "groups"), f"the superclasses of {ready.title}"
+    found = _find_built_in(BUILT_IN_GROUPS, groups or None, class_names, "groups", need)
+    return _built_in_to_numbers(found, class_names, "groups"), f"the superclasses of {found.title}"
 
 
-def by_block(num_classes: int, size: int) -> Arrows:
-    """Each class number to the next of its block, the last to the first."""
+def map_by_blocks(num_classes: int, size: int) -> ClassMap:
+    """Map each class number to the next one in its block of `size`, and the last to the first."""
     if num_classes % size:
         raise ConfigError(
             f"noise.block_size: {num_classes} classes cannot be divided into blocks of {size}; "
@@ -115,49 +118,51 @@ def by_block(num_classes: int, size: int) -> Arrows:
     return {old: old - old % size + (old + 1) % size for old in range(num_classes)}
 
 
-def by_pair(num_classes: int) -> Arrows:
-    """Each class number to the next, the last to the first."""
-    return by_block(num_classes, num_classes)
+def map_to_next(num_classes: int) -> ClassMap:
+    """Map each class number to the next, and the last to the first."""
+    return map_by_blocks(num_classes, num_classes)
 
 
-def _ready(ready: Mapping[str, Ready], name: object, class_names: Sequence[str], option: str, need: str) -> Ready:
-    """The one that is named, or else the one whose class names these are."""
+def _find_built_in(
+    built_in: Mapping[str, BuiltIn], name: object, class_names: Sequence[str], option: str, need: str
+) -> BuiltIn:
+    """Return the map called `name`, or without a name the map of exactly these classes."""
     if name is not None:
-        if name not in ready:
-            raise ConfigError(f"noise.{option}: there is no {name!r}; ready are {', '.join(ready)}")
-        return ready[str(name)]
-    known = sorted(map(known_as, class_names))
-    fitting = [one for one in ready.values() if known == sorted(one.classes)]
+        if name not in built_in:
+            raise ConfigError(f"noise.{option}: there is no {name!r}; ready are {', '.join(built_in)}")
+        return built_in[str(name)]
+    wanted = sorted(map(canonical_name, class_names))
+    fitting = [one for one in built_in.values() if wanted == sorted(one.classes)]
     if fitting and not all(one.isdecimal() for one in class_names):
         return fitting[0]
     raise ConfigError(
-        f"noise.{option}: {need}, or the name of a ready one ({', '.join(ready)}), which the class names "
-        f"{listed(class_names)} do not tell"
+        f"noise.{option}: {need}, or the name of a ready one ({', '.join(built_in)}), which the class names "
+        f"{join_names(class_names)} do not tell"
     )
 
 
-def _placed(ready: Ready, class_names: Sequence[str], option: str) -> Arrows:
-    """The ready arrows between the numbers that its classes have here."""
+def _built_in_to_numbers(found: BuiltIn, class_names: Sequence[str], option: str) -> ClassMap:
+    """Return a built-in map in the class numbers of this data."""
     numbers: dict[str, list[int]] = {}
     for number, name in enumerate(class_names):
-        numbers.setdefault(known_as(name), []).append(number)
-    if sorted(class_names) == sorted(map(str, range(len(ready.classes)))):
-        numbers = {name: [list(class_names).index(str(number))] for number, name in enumerate(ready.classes)}
-    for name in (*ready.arrows.keys(), *ready.arrows.values()):
+        numbers.setdefault(canonical_name(name), []).append(number)
+    if sorted(class_names) == sorted(map(str, range(len(found.classes)))):
+        numbers = {name: [list(class_names).index(str(number))] for number, name in enumerate(found.classes)}
+    for name in (*found.class_map.keys(), *found.class_map.values()):
         if len(numbers.get(name, ())) != 1:
             fault = "several classes may be" if name in numbers else "there is no class"
             raise ConfigError(
-                f"noise.{option}: {fault} {name!r} of {ready.title}; the classes are {listed(class_names)}"
+                f"noise.{option}: {fault} {name!r} of {found.title}; the classes are {join_names(class_names)}"
             )
-    return {numbers[old][0]: numbers[new][0] for old, new in ready.arrows.items()}
+    return {numbers[old][0]: numbers[new][0] for old, new in found.class_map.items()}
 
 
-def _numbered(arrows: Mapping[str, str], class_names: Sequence[str], option: str) -> Arrows:
+def _to_numbers(class_map: Mapping[str, str], class_names: Sequence[str], option: str) -> ClassMap:
     number = {name: position for position, name in enumerate(class_names)}
-    for name in (*arrows.keys(), *arrows.values()):
+    for name in (*class_map.keys(), *class_map.values()):
         if name not in number:
-            raise ConfigError(f"noise.{option}: there is no class {name!r}; there are {listed(class_names)}")
-    return {number[old]: number[new] for old, new in arrows.items()}
+            raise ConfigError(f"noise.{option}: there is no class {name!r}; there are {join_names(class_names)}")
+    return {number[old]: number[new] for old, new in class_map.items()}
 
 
 def _check_groups(groups: Sequence[Sequence[str]]) -> None:
@@ -174,7 +179,7 @@ def _check_groups(groups: Sequence[Sequence[str]]) -> None:
             )
 
 
-def listed(names: Sequence[str], most: int = 12) -> str:
-    """The names for a message, cut after so many."""
+def join_names(names: Sequence[str], most: int = 12) -> str:
+    """Join names for a message, of which at most `most` are shown."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -1,8 +1,10 @@
-"""Labels from files and to files: .npy, .csv with id and label, or a run directory, with the manifest that stands beside.
+"""Labels in files: reading them, matching them to the rows of the data, and writing them.
 
-labels.npy   labels.json      class numbers or class names by position; the manifest
-labels.csv   labels.json      id, label: matched by id
-RUN/labels.parquet, data.json, noise.json     what a run was given
+    labels.npy, labels.json                       class numbers or names by position; the manifest
+    labels.csv, labels.json                       columns id and label; the manifest
+    RUN/labels.parquet, data.json, noise.json     the labels that a run was trained on
+
+Labels are matched to the data by id if both have ids, otherwise by position.
 """
 
 import csv
@@ -16,6 +18,8 @@ import numpy as np
 
 from surelabel import files
 from surelabel.errors import ConfigError, DataError, SurelabelError
+from surelabel.noise.clean_data import CleanData
+from surelabel.noise.instance import inputs_sha256
 from surelabel.noise.manifest import Manifest, read_manifest, verify
 
 SUFFIXES = (".npy", ".csv")
@@ -23,37 +27,37 @@ SUFFIXES = (".npy", ".csv")
 
 @dataclass(frozen=True)
 class LabelFile:
-    """What a file says, in its own order and its own class numbers."""
+    """The labels in a file, in the file's order and class numbers."""
 
     where: str
     labels: np.ndarray
     """(N,) int64."""
     class_names: tuple[str, ...]
-    """In the order of its class numbers."""
+    """In the order of the file's class numbers."""
     ids: np.ndarray | None
-    """(N,) str; None for labels by position."""
+    """(N,) str; None if the labels are matched by position."""
     manifest: Manifest | None
 
 
 def read_labels(path: Path, class_names: Sequence[str]) -> LabelFile:
-    """The labels at `path`; numbers without a manifest are those of `class_names`."""
+    """Read the labels at `path`; without a manifest, class numbers are those of `class_names`."""
     if path.is_dir():
         return _read_run(path)
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"noise.path: {path} is not an .npy, a .csv with id and label, or a run directory")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    manifest = read_manifest(beside(path)) if beside(path).exists() else None
+    manifest = read_manifest(manifest_path(path)) if manifest_path(path).exists() else None
     names = tuple(class_names) if manifest is None else manifest.class_names
     ids, values = (None, _read_npy(path)) if path.suffix == ".npy" else _read_csv(path)
-    return LabelFile(str(path), _numbers(values, names, path), names, ids, manifest)
+    return LabelFile(str(path), _to_numbers(values, names, path), names, ids, manifest)
 
 
 def save(
     path: str | Path, labels: np.ndarray, manifest: Manifest, ids: Sequence[str] | np.ndarray | None = None
 ) -> tuple[Path, Path]:
-    """Write labels and their manifest beside each other: class numbers as .npy, or with ids, class names as .csv."""
-    path = writable(path)
+    """Write class numbers (.npy) or ids and class names (.csv), with the manifest beside them."""
+    path = check_writable(path)
     verify(labels, manifest, ids=ids)
     if path.suffix == ".npy":
         files.replace_stream(path, lambda file: np.save(file, np.asarray(labels, dtype=np.int64), allow_pickle=False))
@@ -62,24 +66,24 @@ def save(
     else:
         lines = _csv_lines(ids, [manifest.class_names[label] for label in labels])
         files.replace_text(path, lines)
-    files.replace_text(beside(path), json.dumps(manifest.to_dict(), indent=2) + "\n")
-    return path, beside(path)
+    files.replace_text(manifest_path(path), json.dumps(manifest.to_dict(), indent=2) + "\n")
+    return path, manifest_path(path)
 
 
-def writable(path: str | Path) -> Path:
-    """The path, or an error where labels cannot be written to it."""
+def check_writable(path: str | Path) -> Path:
+    """Return the path; raise ConfigError if labels cannot be written to it."""
     path = Path(path)
     if path.suffix not in SUFFIXES or path.is_dir():
         raise ConfigError(f"{path}: not a file that labels can be written to; expected FILE.npy or FILE.csv")
     if not path.parent.is_dir():
         raise ConfigError(f"{path}: there is no folder {path.parent}; expected one that exists")
-    if beside(path).exists():
-        _refuse_other_json(beside(path))
+    if manifest_path(path).exists():
+        _refuse_other_json(manifest_path(path))
     return path
 
 
 def _refuse_other_json(path: Path) -> None:
-    """Raise if the manifest's place is taken by a file that is not a manifest."""
+    """Raise ConfigError if the manifest would replace a file that is not a manifest."""
     try:
         read_manifest(path)
     except SurelabelError:
@@ -88,8 +92,8 @@ def _refuse_other_json(path: Path) -> None:
         ) from None
 
 
-def beside(path: Path) -> Path:
-    """Where the manifest of a file of labels stands."""
+def manifest_path(path: Path) -> Path:
+    """Return the path of the manifest that belongs to a file of labels."""
     return path.with_suffix(".json")
 
 
@@ -105,12 +109,12 @@ def _read_run(path: Path) -> LabelFile:
         fault = " ".join(str(error).split())
         raise DataError(f"{path}: not readable as a run directory with labels.parquet and data.json: {fault}") from None
     manifest = read_manifest(path / "noise.json") if (path / "noise.json").exists() else None
-    return LabelFile(str(path), _numbers(labels, names, path), names, ids, manifest)
+    return LabelFile(str(path), _to_numbers(labels, names, path), names, ids, manifest)
 
 
 def _read_npy(path: Path) -> np.ndarray:
     try:
-        values = np.load(path, allow_pickle=False)
+        values: np.ndarray = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path}: not readable as an .npy of labels: {' '.join(str(error).split())}") from None
     if values.ndim != 1 or values.dtype.kind not in "iuU":
@@ -121,50 +125,28 @@ def _read_npy(path: Path) -> np.ndarray:
 
 
 def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Ids and labels; row numbers in errors are those of a spreadsheet, with the header as row 1."""
-    try:
-        # utf-8-sig, because spreadsheets put a byte order mark before the first column's name.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = [(number, cells) for number, cells in enumerate(csv.reader(file, strict=True), 1) if any(cells)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: not readable as a .csv: {' '.join(str(error).split())}") from None
-    header = [cell.strip() for cell in lines[0][1]] if lines else []
-    if not {"id", "label"} <= set(header):
-        raise DataError(f"{path}: needs the columns id and label; there are {', '.join(header) or 'none'}")
-    places = header.index("id"), header.index("label")
-    rows = [_pair_of_cells(cells, places, f"{path}, row {number}") for number, cells in lines[1:]]
-    _refuse_twice([one for one, _ in rows], [number for number, _ in lines[1:]], path)
-    ids, labels = zip(*rows, strict=True) if rows else ((), ())
-    return np.array(ids, dtype=np.str_), np.array(labels, dtype=np.str_)
+    """Read ids and labels as they were written, with the spaces around them."""
+    # Imported here: reading tables takes pyarrow, which is slow to import.
+    from surelabel.data.label_file import read_label_file
+
+    file = read_label_file(path, strip=False)
+    assert file.values is not None
+    return file.ids, file.values
 
 
-def _pair_of_cells(cells: list[str], places: tuple[int, int], where: str) -> tuple[str, str]:
-    found = [cells[place] if place < len(cells) else "" for place in places]
-    for name, cell in zip(("id", "label"), found, strict=True):
-        if not cell.strip():
-            raise DataError(f"{where}: {name} is blank")
-    return found[0], found[1]
+def _to_numbers(values: np.ndarray, class_names: Sequence[str], path: Path) -> np.ndarray:
+    """Return the class numbers of class names or numbers.
 
-
-def _refuse_twice(ids: list[str], numbers: list[int], path: Path) -> None:
-    first: dict[str, int] = {}
-    for one, number in zip(ids, numbers, strict=True):
-        if first.setdefault(one, number) != number:
-            raise DataError(
-                f"{path}, row {number}: the id {one!r} stands in row {first[one]} already; expected each id once"
-            )
-
-
-def _numbers(values: np.ndarray, class_names: Sequence[str], path: Path) -> np.ndarray:
-    """Class numbers of names or numbers; text is names first, and numbers only if some of it is no name."""
+    Text is taken as numbers only if some of it is not a class name: a class may be called "7".
+    """
     number = {name: position for position, name in enumerate(class_names)}
     if values.dtype.kind == "U":
         distinct, inverse = np.unique(values, return_inverse=True)
-        strange = [str(name) for name in distinct if str(name) not in number]
-        if not strange:
+        unknown = [str(name) for name in distinct if str(name) not in number]
+        if not unknown:
             return np.array([number[str(name)] for name in distinct], dtype=np.int64)[inverse.reshape(-1)]
         if not all(str(name).isdecimal() for name in distinct):
-            raise _not_a_class(values, strange[0], class_names, path)
+            raise _not_a_class(values, unknown[0], class_names, path)
         values = values.astype(np.int64)
     for position in np.flatnonzero((values < 0) | (values >= len(class_names)))[:1]:
         raise _not_a_class(values, values[position], class_names, path)
@@ -175,9 +157,8 @@ def _not_a_class(values: np.ndarray, value: Any, class_names: Sequence[str], pat
     position = int(np.flatnonzero(values == value)[0])
     names = ", ".join(class_names[:12]) + (", ..." if len(class_names) > 12 else "")
     shown = repr(value) if isinstance(value, str) else value
-    return DataError(
-        f"{path}: label {position} (counted from 0) is {shown}; expected a class name ({names}) or 0..{len(class_names) - 1}"
-    )
+    expected = f"a class name ({names}) or 0..{len(class_names) - 1}"
+    return DataError(f"{path}: label {position} (counted from 0) is {shown}; expected {expected}")
 
 
 def _csv_lines(ids: Sequence[str] | np.ndarray, labels: list[str]) -> str:
@@ -186,3 +167,71 @@ def _csv_lines(ids: Sequence[str] | np.ndarray, labels: list[str]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([("id", "label"), *zip(map(str, ids), labels, strict=True)])
     return text.getvalue()
+
+
+def match_rows(file: LabelFile, data: CleanData, seed: int | None) -> tuple[np.ndarray, str | None]:
+    """Return the file's label of each row of the data, and the hash of the inputs.
+
+    Labels are (N,) int64 class numbers of the data. They are checked against the file's manifest;
+    the hash is None unless the manifest has one.
+    """
+    order = _order(file, data)
+    digest = None
+    if file.manifest is not None:
+        if file.manifest.inputs_sha256 is not None and data.inputs is not None:
+            digest = inputs_sha256(len(order), data.inputs)
+        _check_manifest(file, file.manifest, order, data, seed, digest)
+    return _translate(file.labels, file.class_names, data.class_names, file.where)[order], digest
+
+
+def _order(file: LabelFile, data: CleanData) -> np.ndarray:
+    """Return the position (N,) in the file of each row of the data."""
+    num_rows = len(data.clean)
+    if file.ids is None or data.ids is None:
+        if len(file.labels) != num_rows:
+            raise DataError(f"{file.where}: {len(file.labels)} labels for {num_rows} rows; expected one for each")
+        return np.arange(num_rows)
+    position = {str(one): number for number, one in enumerate(file.ids)}
+    missing = [str(one) for one in data.ids if str(one) not in position]
+    if missing:
+        fault = f"no label for {len(missing)} of {num_rows} rows, the first is the id {missing[0]!r}"
+        raise DataError(f"{file.where}: {fault}; expected one for each")
+    return np.array([position[str(one)] for one in data.ids], dtype=np.int64)
+
+
+def _check_manifest(
+    file: LabelFile, manifest: Manifest, order: np.ndarray, data: CleanData, seed: int | None, digest: str | None
+) -> None:
+    """Check the data against the manifest, in the order and class numbers of the file.
+
+    The hashes in the manifest were made in that order and with those numbers.
+    """
+    if len(order) != len(file.labels):
+        raise DataError(
+            f"{file.where}: its noise was drawn for {len(file.labels)} rows, the data have {len(order)}; "
+            "with a manifest the rows must be the same"
+        )
+    rows = np.argsort(order)
+    same_classes = set(data.class_names) == set(file.class_names)
+    names = file.class_names if same_classes else data.class_names
+    verify(
+        file.labels,
+        manifest,
+        clean=_translate(data.clean, data.class_names, names, file.where)[rows],
+        seed=seed,
+        ids=None if data.ids is None else data.ids[rows],
+        class_names=names,
+        # The inputs were hashed in the order of the data: comparable only if the file has the same.
+        inputs_sha256=digest if np.array_equal(rows, np.arange(len(rows))) else None,
+        where=file.where,
+    )
+
+
+def _translate(numbers: np.ndarray, old: Sequence[str], new: Sequence[str], where: str) -> np.ndarray:
+    """Translate class numbers of the names `old` into those of the names `new`."""
+    position = {name: number for number, name in enumerate(new)}
+    for number in np.unique(numbers):
+        if old[number] not in position:
+            raise DataError(f"{where}: has the class {old[number]!r}, which the data do not have")
+    translated: np.ndarray = np.array([position.get(name, -1) for name in old], dtype=np.int64)[numbers]
+    return translated

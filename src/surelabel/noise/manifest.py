@@ -1,4 +1,4 @@
-"""The record of injected noise, and whether labels, seed and data are still those that it describes."""
+"""The manifest: a record of injected noise, with hashes that reveal a change of labels or data."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from surelabel.errors import DataError
 
 
 class Manifest(Part):
-    """What was injected, by which convention, and what came of it."""
+    """What noise was injected, by which convention, and the outcome."""
 
     kind: str
     """As in the configuration."""
@@ -23,40 +23,43 @@ class Manifest(Part):
     mode: str | None = None
     """exact or bernoulli; None for labels from a file."""
     seed: int | None
-    """Of the draw; None for labels from a file that does not tell it."""
+    """Seed of the draw; None for labels from a file without one."""
     nominal_rate: float
-    """As asked for; for a matrix, the wrong share that it implies on these labels."""
+    """The configured rate; for a matrix, the fraction of wrong labels that it implies here."""
     expected_rate: float | None = None
-    """Share of labels that the convention makes wrong in the mean: symmetric noise with the true class included gives r (1 - 1/K)."""
+    """The fraction of labels that the convention makes wrong on average.
+
+    Symmetric noise that includes the true class, for example, has r (1 - 1/K).
+    """
     realised_rate: float
-    """Share of labels that are wrong now."""
+    """The fraction of labels that are wrong."""
     realised_matrix: tuple[tuple[float, ...], ...]
-    """(K, K): row = clean class, column = given class, fractions; zeros for a class without samples."""
+    """(K, K) fractions: rows are clean classes, columns given ones; zeros for an empty class."""
     num_changed: int
-    """Labels that are wrong now."""
+    """The number of labels that are wrong."""
     num_samples: int
     """N."""
     class_names: tuple[str, ...]
     """In the order of the class numbers."""
     class_map: dict[str, str] | None = None
-    """Where labels of a class go, for kinds that send them all to one other class."""
+    """Clean name to given name, for kinds that send all wrong labels of a class to one other."""
     labels_sha256: str
-    """Of the resulting labels as little-endian int64."""
+    """Hash of the noisy labels as little-endian int64."""
     clean_sha256: str
-    """Of the clean labels, likewise."""
+    """Hash of the clean labels, likewise."""
     ids_sha256: str | None = None
-    """Of the rows' ids in their order, joined by zero bytes."""
+    """Hash of the rows' ids in their order, joined by zero bytes."""
     inputs_sha256: str | None = None
-    """Of the inputs, row by row; only where the noise depends on them."""
+    """Hash of the inputs, row by row; only for noise that depends on them."""
 
     def to_dict(self) -> dict[str, object]:
-        """For JSON; `Manifest.model_validate` reads it back."""
+        """Return the fields for JSON; `Manifest.model_validate` reads them back."""
         return self.model_dump(mode="json")
 
     def describe(self) -> str:
-        """One line for the screen."""
+        """Describe the noise in one line."""
         expected = self.nominal_rate if self.expected_rate is None else self.expected_rate
-        differs = abs(expected - self.nominal_rate) >= 0.0005  # what a tenth of a percent shows
+        differs = abs(expected - self.nominal_rate) >= 0.0005  # rates are shown with one decimal
         text = (
             f"{self.kind} noise, {self.nominal_rate:.1%} nominal{f', {expected:.1%} expected' if differs else ''} "
             f"({self.convention}): {self.num_changed} of {self.num_samples} labels are wrong ({self.realised_rate:.1%})"
@@ -64,8 +67,8 @@ class Manifest(Part):
         return text.replace("%", " %") + ("" if self.seed is None else f", seed {self.seed}")
 
 
-def outcome(clean: np.ndarray, given: np.ndarray, num_classes: int) -> dict[str, Any]:
-    """The fields that say what came of it."""
+def summarise(clean: np.ndarray, given: np.ndarray, num_classes: int) -> dict[str, Any]:
+    """Return the fields of the manifest that describe the outcome."""
     counts = np.bincount(clean * num_classes + given, minlength=num_classes**2).reshape(num_classes, num_classes)
     num_changed = int((given != clean).sum())
     return {
@@ -78,9 +81,9 @@ def outcome(clean: np.ndarray, given: np.ndarray, num_classes: int) -> dict[str,
     }
 
 
-def restated(manifest: Manifest, clean: np.ndarray, given: np.ndarray, remark: str) -> Manifest:
-    """The manifest after some labels were set by hand, with a remark that says so."""
-    changed = {**outcome(clean, given, len(manifest.class_names)), "convention": f"{manifest.convention}; {remark}"}
+def restate(manifest: Manifest, clean: np.ndarray, given: np.ndarray, remark: str) -> Manifest:
+    """Return the manifest after some labels were set by hand, with a remark that explains it."""
+    changed = summarise(clean, given, len(manifest.class_names)) | {"convention": f"{manifest.convention}; {remark}"}
     return Manifest.model_validate({**manifest.model_dump(), **changed})
 
 
@@ -95,7 +98,10 @@ def verify(
     inputs_sha256: str | None = None,
     where: str = "labels",
 ) -> None:
-    """Nothing, or an error that says which of labels, seed and data are not those that the manifest describes."""
+    """Raise DataError, naming each difference, unless labels, seed and data match the manifest.
+
+    What is None is not compared.
+    """
     found = {
         "num_samples": len(labels),
         "labels_sha256": labels_sha256(labels),
@@ -105,14 +111,14 @@ def verify(
         "ids_sha256": None if ids is None else ids_sha256(ids),
         "inputs_sha256": inputs_sha256,
     }
-    faults = _faults(found, manifest)
-    if faults:
-        raise DataError(f"{where} and the noise manifest do not belong together: {faults}")
+    differences = _describe(found, manifest)
+    if differences:
+        raise DataError(f"{where} and the noise manifest do not belong together: {differences}")
 
 
-def differences(found: Manifest, expected: Manifest) -> str:
-    """In which of labels, seed and data two manifests differ, in words; nothing where they agree."""
-    return _faults(found.model_dump(), expected)
+def describe_differences(found: Manifest, expected: Manifest) -> str:
+    """Return how labels, seed and data of two manifests differ; "" if they agree."""
+    return _describe(found.model_dump(), expected)
 
 
 _MEANINGS = {
@@ -124,23 +130,23 @@ _MEANINGS = {
     "ids_sha256": "the data (ids or their order)",
     "inputs_sha256": "the data (inputs)",
 }
-"""What it means that a field differs."""
+"""What differs, in the words of a message, if a field does."""
 _SHOWN = ("seed", "num_samples")
-"""Whose values tell a reader something."""
+"""Fields whose values are worth showing; the others are hashes or long."""
 
 
-def _faults(found: Mapping[str, Any], expected: Manifest) -> str:
-    """What differs of that which both sides know."""
-    faults = []
+def _describe(found: Mapping[str, Any], expected: Manifest) -> str:
+    """Describe how the fields differ that are known on both sides."""
+    differences = []
     for name, meaning in _MEANINGS.items():
         here, there = found[name], getattr(expected, name)
         if here is not None and there is not None and here != there:
-            faults.append(f"{meaning}: {here}, expected {there}" if name in _SHOWN else f"{meaning} differ")
-    return "; ".join(faults)
+            differences.append(f"{meaning}: {here}, expected {there}" if name in _SHOWN else f"{meaning} differ")
+    return "; ".join(differences)
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest in a JSON file."""
+    """Read a manifest from a JSON file."""
     try:
         return Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except ValidationError as error:
@@ -150,10 +156,10 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def labels_sha256(labels: np.ndarray) -> str:
-    """Of class numbers, whatever the type they are kept in."""
+    """Hash class numbers, independently of their integer type."""
     return hashlib.sha256(np.ascontiguousarray(labels, dtype="<i8").tobytes()).hexdigest()
 
 
 def ids_sha256(ids: Sequence[str] | np.ndarray) -> str:
-    """Of the ids in their order."""
+    """Hash ids in their order."""
     return hashlib.sha256("\0".join(map(str, ids)).encode()).hexdigest()

@@ -1,24 +1,69 @@
-"""Tables from run directories: mean and deviation over seeds, and the published number beside. What was not run stays empty."""
+"""Make tables from run directories: mean and deviation over seeds, beside the published numbers."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from surelabel.errors import SurelabelError
-from surelabel.files import replace_text
-from surelabel.jobs.standing import standing
-from surelabel.paper.chosen_epoch import chosen_value
-from surelabel.paper.published import published
-from surelabel.paper.result_cells import Cell, Entry, Summary, Table
-from surelabel.paper.result_text import FORMATS
-from surelabel.paper.tables import Measure, Preset, Published, Trial, preset_named
+from surelabel.jobs import find_state
+from surelabel.paper.tables import Measure, Preset, Published, Trial, find_preset, read_published
+from surelabel.paper.tables.preset import BEST_CLEAN_VALIDATION, BEST_TEST, BEST_VALIDATION, LAST
 from surelabel.runs.run_dir import RunDir
 
-__all__ = ["Entry", "Summary", "Table", "table", "write"]
+Cell = Mapping[str, str]
+Epoch = dict[str, Any]
+"""A row of metrics.jsonl."""
+CLEAN_VALIDATION = "clean_validation"
+"""The test set that chooses the epoch on Clothing1M."""
 
 
-def table(
+@dataclass(frozen=True)
+class Summary:
+    """The mean and deviation over seeds, in percent."""
+
+    mean: float
+    std: float | None
+    """The sample standard deviation; None for one seed."""
+    num_seeds: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One measure in one cell."""
+
+    cell: Cell
+    measure: Measure
+    num_planned: int
+    num_done: int
+    summaries: Mapping[str, Summary | None]
+    """By rule; None if no finished run has what the rule needs."""
+    published: tuple[Published, ...] = ()
+    """Published numbers, first the one to compare with."""
+
+    def difference(self, rule: str) -> float | None:
+        """Return our mean minus the published one."""
+        ours, theirs = self.summaries[rule], self.published[0].mean if self.published else None
+        return None if ours is None or theirs is None else ours.mean - theirs
+
+
+@dataclass(frozen=True)
+class Table:
+    """All entries of a preset, in the order of its trials."""
+
+    preset: Preset
+    scale: str
+    protocol: str
+    entries: tuple[Entry, ...]
+
+    @property
+    def rule(self) -> str:
+        """The rule of the published numbers."""
+        return self.preset.rules[0]
+
+
+def make_table(
     name: str,
     trials: Sequence[Trial],
     folder: Path,
@@ -27,37 +72,32 @@ def table(
     protocol: str = "car",
     with_unplanned: bool = False,
 ) -> Table:
-    """What the finished runs in `folder`/runs say of the cells of these trials.
+    """Return the results of the finished runs in folder/runs, for the cells of these trials.
 
-    `with_unplanned` adds published cells that no trial is for, such as those of an original protocol that is not known.
+    `with_unplanned` adds published cells without a trial, such as those whose original protocol is
+    not known.
     """
-    preset = preset_named(name)
-    numbers = published(preset.published) if preset.published is not None else []
-    epochs: dict[str, list[dict[str, Any]] | None] = {}
+    preset = find_preset(name)
+    numbers = read_published(preset.published) if preset.published is not None else []
+    epochs: dict[str, list[Epoch] | None] = {}
     for trial in trials:
         if trial.name not in epochs:
-            epochs[trial.name] = _epochs(trial, folder / "runs" / trial.name)
+            epochs[trial.name] = _read_epochs(trial, folder / "runs" / trial.name)
     entries = [
-        _entry(
-            preset, measure, cell, [epochs[trial.name] for trial in group], _beside(numbers, cell, measure, protocol)
+        _make_entry(
+            preset,
+            measure,
+            cell,
+            [epochs[trial.name] for trial in group],
+            _published_for(numbers, cell, measure, protocol),
         )
-        for cell, group in [*_by_cell(trials), *(_unplanned(numbers, trials) if with_unplanned else [])]
+        for cell, group in [*_group_by_cell(trials), *(_unplanned(numbers, trials) if with_unplanned else [])]
         for measure in preset.measures
     ]
     return Table(preset, scale, protocol, tuple(entries))
 
 
-def write(table: Table, folder: Path) -> list[Path]:
-    """NAME.md, NAME.csv and NAME.tex in `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for suffix, text in FORMATS.items():
-        paths.append(folder / f"{table.preset.name}.{suffix}")
-        replace_text(paths[-1], text(table))
-    return paths
-
-
-def _by_cell(trials: Sequence[Trial]) -> list[tuple[Cell, list[Trial]]]:
+def _group_by_cell(trials: Sequence[Trial]) -> list[tuple[Cell, list[Trial]]]:
     groups: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
     for trial in trials:
         groups.setdefault(tuple(trial.cell.items()), []).append(trial)
@@ -74,34 +114,66 @@ def _unplanned(numbers: list[Published], trials: Sequence[Trial]) -> list[tuple[
     return found
 
 
-def _epochs(trial: Trial, path: Path) -> list[dict[str, Any]] | None:
-    """The metrics of its finished run; None if there is none, or something else that whoever trains it complains of."""
+def _read_epochs(trial: Trial, path: Path) -> list[Epoch] | None:
+    """Return the metrics of a finished run, or None."""
     try:
-        return RunDir(path).metrics() if standing(trial, path) == "done" else None
+        return RunDir(path).metrics() if find_state(trial, path) == "done" else None
     except SurelabelError:
         return None
 
 
-def _entry(
+def _make_entry(
     preset: Preset,
     measure: Measure,
     cell: Cell,
-    runs: list[list[dict[str, Any]] | None],
-    beside: tuple[Published, ...],
+    runs: list[list[Epoch] | None],
+    published: tuple[Published, ...],
 ) -> Entry:
     done = [epochs for epochs in runs if epochs is not None]
-    summaries = {rule: _summary([chosen_value(epochs, measure, rule) for epochs in done]) for rule in preset.rules}
-    return Entry(cell, measure, len(runs), len(done), summaries, beside)
+    summaries = {rule: _summarise([choose_value(epochs, measure, rule) for epochs in done]) for rule in preset.rules}
+    return Entry(cell, measure, len(runs), len(done), summaries, published)
 
 
-def _summary(values: list[float | None]) -> Summary | None:
+def _summarise(values: list[float | None]) -> Summary | None:
     there = [value for value in values if value is not None]
     if not there:
         return None
     return Summary(statistics.fmean(there), statistics.stdev(there) if len(there) > 1 else None, len(there))
 
 
-def _beside(numbers: list[Published], cell: Cell, measure: Measure, protocol: str) -> tuple[Published, ...]:
-    """The published numbers of a cell, those of our own protocol first."""
+def _published_for(numbers: list[Published], cell: Cell, measure: Measure, protocol: str) -> tuple[Published, ...]:
+    """Return the published numbers of a cell, those of our protocol first."""
     same = [number for number in numbers if number.cell == cell and number.measure == measure.key]
     return tuple(sorted(same, key=lambda number: number.protocol != protocol))
+
+
+def choose_value(epochs: list[Epoch], measure: Measure, rule: str) -> float | None:
+    """Return the measure in percent at the epoch that the rule chooses, if the run has both."""
+    # Only the last stage counts: earlier ones train other things, such as an estimate of noise.
+    measured = [e for e in epochs if e.get("stage") == epochs[-1].get("stage") and _value(e, measure) is not None]
+    score = _SCORES[rule]
+    scored = [(found, epoch) for epoch in measured if (found := score(epoch, measure)) is not None]
+    if not scored:
+        return None
+    _, best = max(scored, key=lambda pair: pair[0])  # the first of equals
+    value = _value(best, measure)
+    return None if value is None else 100 * value
+
+
+def _value(epoch: Epoch, measure: Measure) -> float | None:
+    place = epoch if measure.test is None else _accuracies(epoch, measure.test)
+    return place.get(measure.metric)
+
+
+def _accuracies(epoch: Epoch, test: str) -> dict[str, Any]:
+    return (epoch.get("tests") or {}).get(test) or {}
+
+
+_SCORES: Mapping[str, Callable[[Epoch, Measure], float | None]] = {
+    LAST: lambda epoch, _: epoch["epoch"],
+    BEST_VALIDATION: lambda epoch, _: (epoch.get("validation") or {}).get("top1"),
+    # By top-1 for top-5 too: all numbers of a row are of one network.
+    BEST_TEST: lambda epoch, measure: _accuracies(epoch, measure.test or "test").get("top1"),
+    BEST_CLEAN_VALIDATION: lambda epoch, _: _accuracies(epoch, CLEAN_VALIDATION).get("top1"),
+}
+"""By rule, what the chosen epoch has most of."""

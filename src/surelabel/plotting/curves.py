@@ -1,38 +1,38 @@
-"""Curves over epochs: accuracies and loss terms of a run, and one figure of several runs."""
+"""Curves over epochs: accuracies and loss terms of one run, or one quantity of several runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from surelabel.plotting.drawing import LINES, Drawing, canvas, legend, over_epochs, shortened
+from surelabel.plotting.drawing import LINES, Drawing, add_legend, make_figure, set_epoch_axis, shorten
 
 Rows = Sequence[Mapping[str, Any]]
-"""The metrics of a run, a mapping per epoch, as `RunDir.metrics` gives them."""
+"""The metrics of a run, one mapping per epoch, as `RunDir.metrics` returns them."""
 Curve = tuple[list[int], list[float]]
-"""Epochs, and a value for each."""
+"""Epochs and their values."""
 
 MOST_POINTS = 400
-"""Points of a drawn line; more are not seen."""
+"""Points per line; more would not be visible."""
 MOST_TERMS = 7
 
 
 def names_of_tests(rows: Rows) -> list[str]:
-    """Names of the test sets that were evaluated."""
+    """List the test sets that were evaluated."""
     return list(dict.fromkeys(name for row in rows for name in row.get("tests", {})))
 
 
 def accuracy_on_test(rows: Rows, name: str | None = None) -> Curve:
-    """Accuracy on a test set, by default the first."""
+    """Return the accuracy on a test set, by default the first."""
     name = name or next(iter(names_of_tests(rows)), None)
     return _curve(rows, lambda row: row.get("tests", {}).get(name, {}).get("top1"))
 
 
-def memorised(rows: Rows) -> Curve:
-    """Share of the false labels that are predicted; empty where clean labels are not known."""
+def memorised_curve(rows: Rows) -> Curve:
+    """Return the fraction of false labels that are predicted; empty if clean labels are unknown."""
     return _curve(rows, lambda row: row.get("false_labels", {}).get("memorised"))
 
 
 def accuracy_curves(rows: Rows) -> dict[str, Curve]:
-    """What can be drawn of accuracies, by the words of the legend."""
+    """Return every accuracy that was measured, by its name in the legend."""
     tests = names_of_tests(rows)
     found = {f"test{'' if len(tests) == 1 else f' ({name})'}": accuracy_on_test(rows, name) for name in tests}
     found["held-out rows, given label"] = _curve(rows, lambda row: row.get("validation", {}).get("top1"))
@@ -42,34 +42,34 @@ def accuracy_curves(rows: Rows) -> dict[str, Curve]:
 
 
 def accuracy_drawing(rows: Rows) -> Drawing | None:
-    """Accuracies of one run."""
+    """Draw the accuracies of one run; None if nothing was measured."""
     curves = accuracy_curves(rows)
-    return _shares("accuracy", "Accuracy", curves) if curves else None
+    return _draw_percentages("accuracy", "Accuracy", curves) if curves else None
 
 
 def compared_drawing(name: str, title: str, curves: Mapping[str, Curve]) -> Drawing | None:
-    """One quantity of several runs; runs that do not have it are left out."""
+    """Draw one quantity of several runs; runs without it are omitted."""
     there = {run: curve for run, curve in curves.items() if curve[0]}
-    return _shares(name, title, there) if there else None
+    return _draw_percentages(name, title, there) if there else None
 
 
 def loss_drawing(rows: Rows) -> Drawing | None:
-    """The objective and its terms."""
+    """Draw the objective and its terms; None if nothing was measured."""
     names = list(dict.fromkeys(name for row in rows for name in row.get("terms", {})))
     curves = {"objective": _curve(rows, lambda row: row.get("loss"))} if len(names) != 1 else {}
     for name in names[: MOST_TERMS - len(curves)]:
-        curves[f"term {name}"] = _curve(rows, lambda row, name=name: row.get("terms", {}).get(name))
+        curves[f"term {name}"] = _term_curve(rows, name)
     curves = {name: curve for name, curve in curves.items() if curve[0]}
     if not curves:
         return None
-    figure, axes = _lines(curves)
+    figure, axes = _draw_lines(curves)
     axes.set_ylabel("Loss")
     ends = "; ".join(f"{name} from {values[0]:.3g} to {values[-1]:.3g}" for name, (_, values) in curves.items())
     return Drawing("loss", "Loss terms", f"Loss over {_last_epoch(curves)} epochs: {ends}.", figure)
 
 
-def _shares(name: str, title: str, curves: Mapping[str, Curve]) -> Drawing:
-    figure, axes = _lines({text: (epochs, [100 * v for v in values]) for text, (epochs, values) in curves.items()})
+def _draw_percentages(name: str, title: str, curves: Mapping[str, Curve]) -> Drawing:
+    figure, axes = _draw_lines({text: (epochs, [100 * v for v in values]) for text, (epochs, values) in curves.items()})
     axes.set_ylabel(f"{title} (%)")
     ends = "; ".join(
         f"{text} {100 * values[0]:.1f} % in epoch {epochs[0]}, {100 * values[-1]:.1f} % in epoch {epochs[-1]}"
@@ -78,13 +78,13 @@ def _shares(name: str, title: str, curves: Mapping[str, Curve]) -> Drawing:
     return Drawing(name, title, f"{title} over {_last_epoch(curves)} epochs: {ends}.", figure)
 
 
-def _lines(curves: Mapping[str, Curve]) -> tuple[Any, Any]:
-    figure, axes = canvas(height=2.8 + 0.24 * len(curves))
+def _draw_lines(curves: Mapping[str, Curve]) -> tuple[Any, Any]:
+    figure, axes = make_figure(height=2.8 + 0.24 * len(curves))
     for number, (text, (epochs, values)) in enumerate(curves.items()):
         colour, dash = LINES[number % len(LINES)]
         step = max(1, len(epochs) // MOST_POINTS)
         marker = "o" if len(epochs) == 1 else None
-        # The last epoch is always drawn, whatever the step.
+        # Always include the last epoch.
         shown = [*range(0, len(epochs) - 1, step), len(epochs) - 1]
         axes.plot(
             [epochs[at] for at in shown],
@@ -93,10 +93,10 @@ def _lines(curves: Mapping[str, Curve]) -> tuple[Any, Any]:
             color=colour,
             linewidth=2,
             marker=marker,
-            label=shortened(text, 40),
+            label=shorten(text, 40),
         )
-    over_epochs(axes, _last_epoch(curves))
-    legend(figure)
+    set_epoch_axis(axes, _last_epoch(curves))
+    add_legend(figure)
     return figure, axes
 
 
@@ -104,6 +104,10 @@ def _last_epoch(curves: Mapping[str, Curve]) -> int:
     return max(epochs[-1] for epochs, _ in curves.values())
 
 
-def _curve(rows: Rows, value: Any) -> Curve:
+def _term_curve(rows: Rows, name: str) -> Curve:
+    return _curve(rows, lambda row: row.get("terms", {}).get(name))
+
+
+def _curve(rows: Rows, value: Callable[[Mapping[str, Any]], Any]) -> Curve:
     found = [(int(row["epoch"]), float(number)) for row in rows if (number := value(row)) is not None]
     return [epoch for epoch, _ in found], [number for _, number in found]

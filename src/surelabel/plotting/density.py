@@ -1,11 +1,12 @@
-"""The density of confidence: of labels that are kept and of labels that look wrong."""
+"""Densities of confidence: kept labels against labels that look wrong."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from surelabel.plotting.drawing import BLUE, GREEN, GRID, INK, TEXT, VERMILION, Drawing, canvas, legend
+from surelabel.plotting.drawing import BLUE, GREEN, GRID, INK, TEXT, VERMILION, Drawing, add_legend, make_figure
 
 NUM_BINS = 40
 LOOKS = {
@@ -14,12 +15,30 @@ LOOKS = {
     "really right": (GREEN, ":"),
     "really wrong": (INK, "-."),
 }
-"""Colour and dash of each group; the last two only where clean labels are known."""
+"""Colour and dash of each group; the last two exist only where clean labels are known."""
+
+
+@dataclass(frozen=True)
+class Density:
+    """A histogram of area one, and the mean of its values."""
+
+    heights: np.ndarray
+    edges: np.ndarray
+    mean: float
+
+
+def estimate_density(values: np.ndarray, num_bins: int, span: tuple[float, float] = (0.0, 1.0)) -> Density:
+    """Estimate the density of values (N,) over a span; values outside it count at its ends."""
+    heights, edges = np.histogram(values.clip(*span), num_bins, span, density=True)
+    return Density(heights, edges, float(values.mean()))
 
 
 def density_drawing(values: np.ndarray, groups: Mapping[str, np.ndarray], what: str) -> Drawing:
-    """A line per group of rows; `values` (N,) lie in [0, 1], a group is a (N,) mask under a name of LOOKS."""
-    figure, axes = canvas(height=3.4)
+    """Draw one line per group of rows.
+
+    `values` (N,) lie in [0, 1] and are called `what`; a group is a mask (N,) under a name of LOOKS.
+    """
+    figure, axes = make_figure(height=3.4)
     known = np.isfinite(values)
     for name, mask in groups.items():
         _draw(axes, values[mask & known], name)
@@ -28,19 +47,19 @@ def density_drawing(values: np.ndarray, groups: Mapping[str, np.ndarray], what: 
     axes.set_xlim(0, 1)
     axes.set_yscale("symlog", linthresh=1)
     axes.grid(color=GRID, linewidth=0.6)
-    legend(figure, 2)
-    parts = "; ".join(_described(name, values[mask & known]) for name, mask in groups.items())
+    add_legend(figure, 2)
+    parts = "; ".join(_describe(name, values[mask & known]) for name, mask in groups.items())
     return Drawing("density", f"Density of {what}", f"Density of {what} between 0 and 1: {parts}.", figure)
 
 
 def _draw(axes: Axes, values: np.ndarray, name: str) -> None:
     colour, dash = LOOKS[name]
     if len(values):
-        heights, edges = np.histogram(values.clip(0, 1), NUM_BINS, (0, 1), density=True)
-        axes.stairs(heights, edges, color=colour, linestyle=dash, linewidth=2, label=name)
+        density = estimate_density(values, NUM_BINS)
+        axes.stairs(density.heights, density.edges, color=colour, linestyle=dash, linewidth=2, label=name)
 
 
-def _described(name: str, values: np.ndarray) -> str:
+def _describe(name: str, values: np.ndarray) -> str:
     if not len(values):
         return f"{name}: none"
     low, middle, high = np.quantile(values, (0.25, 0.5, 0.75))

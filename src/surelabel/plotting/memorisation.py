@@ -1,4 +1,4 @@
-"""The paper's first figure: what becomes of clean and of false labels as training goes on."""
+"""The paper's first figure: how clean and false labels are predicted over the epochs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,17 +9,17 @@ from matplotlib.ticker import MaxNLocator
 
 from surelabel.errors import RunError
 from surelabel.plotting.curves import Rows
-from surelabel.plotting.panels import leave_empty
+from surelabel.plotting.drawing import GRID, leave_empty
 
 COLUMN_WIDTH, ROW_HEIGHT, MARGIN = 4.6, 2.7, 0.9
 """Inches."""
 LEAST_GAP = 8.0
-"""Percentage points between the numbers at the ends of two lines, so that they stay legible."""
+"""Percentage points between the numbers at the ends of two lines, to keep them legible."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A share that is followed, and how it is drawn."""
+    """A fraction in the metrics and how to draw it."""
 
     name: str
     text: str
@@ -39,9 +39,9 @@ GROUPS = {
 
 
 def memorisation_figure(runs: Mapping[str, Rows | None]) -> Figure:
-    """A column per run, clean labels above false ones; runs are given by the name to show, as their metrics.
+    """Draw one column per run, clean labels above false ones.
 
-    A column without metrics stays empty.
+    `runs` maps titles to metrics; a column whose metrics are None stays empty.
     """
     for name, rows in runs.items():
         if rows is not None and not any(group in row for row in rows for group in GROUPS):
@@ -59,13 +59,13 @@ def memorisation_figure(runs: Mapping[str, Rows | None]) -> Figure:
         axes[-1, column].set_xlabel("" if rows is None else "Epoch")
     for row, (text, _) in enumerate(GROUPS.values()):
         axes[row, 0].set_ylabel(text)
-    drawn = next((column for column, rows in enumerate(runs.values()) if rows is not None), 0)
-    _add_legend(figure, axes[-1, drawn], len(runs))
+    first_drawn = next((column for column, rows in enumerate(runs.values()) if rows is not None), 0)
+    _add_legend(figure, axes[-1, first_drawn], len(runs))
     return figure
 
 
 def memorisation_text(rows: Rows) -> str:
-    """The last epoch of the figure in words."""
+    """Describe the last epoch of the figure."""
     row = next(row for row in reversed(rows) if "false_labels" in row or "clean_labels" in row)
     parts = []
     for group, (title, lines) in GROUPS.items():
@@ -93,7 +93,7 @@ def _draw(axes: Axes, rows: Rows, group: str, lines: Sequence[Line]) -> None:
     axes.set_ylim(-3, 103)
     axes.set_yticks(range(0, 101, 25))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.grid(color=GRID, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     for line, height in _spread(last).items():
         place = (1.015, height)
@@ -103,7 +103,7 @@ def _draw(axes: Axes, rows: Rows, group: str, lines: Sequence[Line]) -> None:
 
 
 def _spread(last: Mapping[Line, float]) -> dict[Line, float]:
-    """Heights for the numbers at the right end: their values, moved apart upwards, and down again from the top."""
+    """Place the numbers at the right end: move them apart upwards, then back down from the top."""
     heights: dict[Line, float] = {}
     below = -LEAST_GAP
     for line in sorted(last, key=lambda line: last[line]):
@@ -115,7 +115,7 @@ def _spread(last: Mapping[Line, float]) -> dict[Line, float]:
 
 
 def _add_legend(figure: Figure, axes: Axes, num_runs: int) -> None:
-    """Below all columns: the lines of the false labels, which are all there are; below each other where it is narrow."""
+    """Add a legend below all columns; the lines of the false labels include all others."""
     handles, texts = axes.get_legend_handles_labels()
     columns, size = (1, 10.5) if num_runs == 1 else (len(texts), 9)
     figure.legend(handles, texts, loc="outside lower center", ncols=columns, frameon=False, fontsize=size)

@@ -1,4 +1,4 @@
-"""The report: what one run or several say, as one HTML file that needs nothing else."""
+"""The HTML report: what one or more runs found, in a single file that needs nothing else."""
 
 from surelabel.reporting.report import write_report
 from surelabel.reporting.scores import read_scores

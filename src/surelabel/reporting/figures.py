@@ -1,101 +1,126 @@
-"""Which figures a run gets, and how they stand in the page."""
+"""Choose the figures of a run and embed them in the page."""
 
+import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from surelabel.plotting.curves import accuracy_drawing, accuracy_on_test, compared_drawing, loss_drawing, memorised
+from surelabel.plotting.curves import (
+    accuracy_drawing,
+    accuracy_on_test,
+    compared_drawing,
+    loss_drawing,
+    memorised_curve,
+)
 from surelabel.plotting.density import density_drawing
-from surelabel.plotting.drawing import HEIGHT, WIDTH, Drawing, darkened
+from surelabel.plotting.drawing import HEIGHT, WIDTH, Drawing, darken
+from surelabel.plotting.heat_maps import (
+    confidence_drawing,
+    confusion_drawing,
+    count_pairs,
+    mean_by_pair,
+    shares_drawing,
+)
 from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
-from surelabel.plotting.pairs import confidence_drawing, confusion_drawing, counts, means, shares_drawing
-from surelabel.reporting.chapter import Chapter
-from surelabel.reporting.markup import Html, element
-from surelabel.reporting.thumbnails import data_uri
+from surelabel.reporting.reported_run import ReportedRun
 
 
-def training_drawings(chapter: Chapter) -> list[Drawing]:
-    """Curves over epochs."""
-    found = [accuracy_drawing(chapter.metrics), loss_drawing(chapter.metrics), _memorisation(chapter)]
+@dataclass(frozen=True)
+class EmbeddedFigure:
+    """A figure as the template shows it: two data URIs, one for each colour scheme."""
+
+    title: str
+    text: str
+    """What the figure shows, in words and numbers, for all readers."""
+    light: str
+    dark: str
+
+
+def embed(drawings: Sequence[Drawing], folder: Path | None = None, prefix: str = "") -> list[EmbeddedFigure]:
+    """Turn drawings into embedded SVG; with a folder, also write them there as PNG and SVG."""
+    if folder is not None:
+        for drawing in drawings:
+            drawing.write(folder, prefix)
+    return [
+        EmbeddedFigure(drawing.title, drawing.text, _svg_uri(drawing.svg), _svg_uri(darken(drawing.svg)))
+        for drawing in drawings
+    ]
+
+
+def _svg_uri(svg: str) -> str:
+    return data_uri("image/svg+xml", svg.encode())
+
+
+def data_uri(kind: str, content: bytes) -> str:
+    """Return the content as a data URI, so that the page need not load it."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def training_drawings(run: ReportedRun) -> list[Drawing]:
+    """Draw accuracy, loss and memorisation over epochs, where the run has them."""
+    found = [accuracy_drawing(run.metrics), loss_drawing(run.metrics), _memorisation(run)]
     return [drawing for drawing in found if drawing is not None]
 
 
-def _memorisation(chapter: Chapter) -> Drawing | None:
-    if not any("false_labels" in row for row in chapter.metrics):
+def _memorisation(run: ReportedRun) -> Drawing | None:
+    if not any("false_labels" in row for row in run.metrics):
         return None
-    figure = memorisation_figure({"": chapter.metrics})
+    figure = memorisation_figure({"": run.metrics})
     figure.set_size_inches(WIDTH, 1.75 * HEIGHT)
-    return Drawing("memorisation", "Memorisation", memorisation_text(chapter.metrics), figure)
+    return Drawing("memorisation", "Memorisation", memorisation_text(run.metrics), figure)
 
 
-def label_drawings(chapter: Chapter) -> list[Drawing]:
-    """Confidence and confusion."""
-    size, names = len(chapter.class_names), chapter.class_names
-    given, suggested = chapter.codes("given"), chapter.codes("suggested")
-    drawings = [_density(chapter), _confidence(chapter, given, suggested)]
+def label_drawings(run: ReportedRun) -> list[Drawing]:
+    """Draw confidence and confusion of the labels."""
+    size, names = len(run.class_names), run.class_names
+    given, suggested = run.class_numbers("given"), run.class_numbers("suggested")
+    drawings = [_density(run), _confidence(run, given, suggested)]
     title = "Suggested label against given label"
-    table = counts(given, suggested, size)
+    table = count_pairs(given, suggested, size)
     drawings.append(confusion_drawing("suggested-given", title, ("Given label", "Suggested label"), table, names))
-    if chapter.is_wrong is not None:
+    if run.is_wrong is not None:
         title = "Suggested label against true label"
-        table = counts(chapter.codes("clean"), suggested, size)
+        table = count_pairs(run.class_numbers("clean"), suggested, size)
         drawings.append(confusion_drawing("suggested-true", title, ("True label", "Suggested label"), table, names))
-    return [*drawings, _transitions(chapter)]
+    return [*drawings, _transitions(run)]
 
 
-def _transitions(chapter: Chapter) -> Drawing:
-    """Which labels each class is probably given."""
-    title, names = "Estimated labels of each true class", chapter.class_names
-    return shares_drawing(
-        "transitions", title, ("True label (estimated)", "Given label"), chapter.audit.transition_matrix, names
-    )
+def _transitions(run: ReportedRun) -> Drawing:
+    """Draw the estimated probability of each given label for each true class."""
+    title, axes = "Estimated labels of each true class", ("True label (estimated)", "Given label")
+    return shares_drawing("transitions", title, axes, run.audit.transition_matrix, run.class_names)
 
 
-def _density(chapter: Chapter) -> Drawing:
-    what, values = chapter.confidence
-    groups = {"kept": ~chapter.flagged, "looks wrong": chapter.flagged}
-    if chapter.is_wrong is not None:
-        groups |= {"really right": ~chapter.is_wrong, "really wrong": chapter.is_wrong}
-    return density_drawing(values, groups, what)
+def _density(run: ReportedRun) -> Drawing:
+    name, values = run.confidence
+    groups = {"kept": ~run.is_suspicious, "looks wrong": run.is_suspicious}
+    if run.is_wrong is not None:
+        groups |= {"really right": ~run.is_wrong, "really wrong": run.is_wrong}
+    return density_drawing(values, groups, name)
 
 
-def _confidence(chapter: Chapter, given: np.ndarray, suggested: np.ndarray) -> Drawing:
-    """As in the paper: rows are true labels; where these are not known, suggested ones stand in."""
-    what, values = chapter.confidence
-    word, rows = ("Suggested", suggested) if chapter.is_wrong is None else ("True", chapter.codes("clean"))
-    size = len(chapter.class_names)
-    table, number = means(values, rows, given, size), counts(rows, given, size)
-    title = f"Mean {what} by label pair"
-    return confidence_drawing(title, (f"{word} label", "Given label"), table, number, chapter.class_names)
+def _confidence(run: ReportedRun, given: np.ndarray, suggested: np.ndarray) -> Drawing:
+    """Draw mean confidence by true and given label, as the paper does.
+
+    Suggested labels take the place of true ones that are not known.
+    """
+    name, values = run.confidence
+    word, rows = ("Suggested", suggested) if run.is_wrong is None else ("True", run.class_numbers("clean"))
+    size = len(run.class_names)
+    table, number = mean_by_pair(values, rows, given, size), count_pairs(rows, given, size)
+    title = f"Mean {name} by label pair"
+    return confidence_drawing(title, (f"{word} label", "Given label"), table, number, run.class_names)
 
 
-def compared_drawings(chapters: Sequence[Chapter]) -> list[Drawing]:
-    """One figure per quantity, a line per run."""
-    runs = {chapter.name: chapter.metrics for chapter in chapters}
+def comparison_drawings(runs: Sequence[ReportedRun]) -> list[Drawing]:
+    """Draw one figure per quantity with a line for each run."""
+    metrics = {run.name: run.metrics for run in runs}
+    tested = {name: accuracy_on_test(rows) for name, rows in metrics.items()}
+    repeated = {name: memorised_curve(rows) for name, rows in metrics.items()}
     found = [
-        compared_drawing("compared-accuracy", "Test accuracy", {n: accuracy_on_test(rows) for n, rows in runs.items()}),
-        compared_drawing("compared-memorised", "False labels memorised", {n: memorised(r) for n, r in runs.items()}),
+        compared_drawing("compared-accuracy", "Test accuracy", tested),
+        compared_drawing("compared-memorised", "False labels memorised", repeated),
     ]
     return [drawing for drawing in found if drawing is not None]
-
-
-def shown(drawings: Sequence[Drawing], folder: Path | None = None, prefix: str = "") -> Html:
-    """The figures side by side where there is room; also as files where a folder is given."""
-    for drawing in drawings if folder is not None else ():
-        assert folder is not None
-        drawing.write(folder, prefix)
-    return element("div", *map(_figure, drawings), class_="figures")
-
-
-def _figure(drawing: Drawing) -> Html:
-    """As SVG in the page; the text alternative is there for everyone, because numbers in words help all readers."""
-    light = drawing.svg
-    dark = element("source", media="(prefers-color-scheme: dark)", srcset=_uri(darkened(light)))
-    picture = element("picture", dark, element("img", src=_uri(light), alt=drawing.text, class_="drawing"))
-    words = element("details", element("summary", "In words"), element("p", drawing.text))
-    return element("figure", element("figcaption", drawing.title), picture, words)
-
-
-def _uri(svg: str) -> str:
-    return data_uri("image/svg+xml", svg.encode())

@@ -1,25 +1,31 @@
-"""The whole report: one HTML file that loads nothing from anywhere."""
+"""Write the report: one HTML file that loads nothing, rendered from page/report.html."""
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from surelabel.data.corpus import Corpus
 from surelabel.errors import RunError
 from surelabel.files import replace_text
-from surelabel.reporting import figures as drawn
-from surelabel.reporting import tables, words
-from surelabel.reporting.chapter import Chapter
-from surelabel.reporting.gallery import MOST_SAMPLES, gallery
-from surelabel.reporting.markup import Html, element, joined
-from surelabel.reporting.scores import Comparison, compared
+from surelabel.reporting import figures, tables, text
+from surelabel.reporting.reported_run import ReportedRun
+from surelabel.reporting.samples import MAX_SAMPLES, make_gallery
+from surelabel.reporting.scores import Comparison, compare
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 
 Scores = Mapping[str, Mapping[str, float]]
-"""Scores of other tools by the name to show, each as `read_scores` gives them."""
+"""Scores of other tools by the name to show, each as `read_scores` returns them."""
+
+_HARMFUL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+"""Characters that HTML forbids, or that reverse the text after them and could disguise a name."""
 
 
 def write_report(
@@ -30,116 +36,88 @@ def write_report(
     figures: Path | None = None,
     scores: Scores | None = None,
 ) -> Path:
-    """Write the report of one run or several to `out`; a corpus that is None could not be read again.
+    """Write the report of one or more runs to `out`.
 
-    With `figures`, a folder, every figure is written there too, as png and svg.
+    A corpus is None if the data could not be read again. If `figures` names a folder, each figure
+    is written there too, as PNG and SVG.
     """
     if not runs:
         raise RunError("a report needs at least one run")
-    names = words.distinct([run.path.resolve().name for run in runs], [run.path for run in runs])
+    names = text.distinct_names([run.path.resolve().name for run in runs], [run.path for run in runs])
     parts = zip(runs, corpora, audits, names, strict=True)
-    chapters = [Chapter(run, corpus, audit, at, name) for at, (run, corpus, audit, name) in enumerate(parts, 1)]
-    # First, because scores that fit no row are an error.
-    others = [
-        {name: compared(chapter, values, name) for name, values in (scores or {}).items()} for chapter in chapters
-    ]
-    page = _page(chapters, figures, others)
+    reported = [ReportedRun(run, corpus, audit, at, name) for at, (run, corpus, audit, name) in enumerate(parts, 1)]
+    # Compare scores before drawing anything: scores that match no row are an error.
+    others = [{name: compare(run, values, name) for name, values in (scores or {}).items()} for run in reported]
+    page = _render(reported, others, figures)
     out.parent.mkdir(parents=True, exist_ok=True)
     replace_text(out, page)
     return out
 
 
-def _page(chapters: Sequence[Chapter], folder: Path | None, others: Sequence[Mapping[str, Comparison]]) -> str:
-    title = f"Label report: {', '.join(chapter.name for chapter in chapters)}"
-    content = [element("h1", "Label report")]
-    if len(chapters) > 1:
-        content.append(_compared(chapters, folder))
-    for chapter, found in zip(chapters, others, strict=True):
-        content.append(_chapter(chapter, len(chapters), folder, found))
-    style, script = _asset("style.css"), _asset("sort.js")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=_policy(style, script)),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", name="referrer", content="no-referrer"),
-        element("title", title),
-        element("style", style),
+def _render(runs: Sequence[ReportedRun], others: Sequence[Mapping[str, Comparison]], folder: Path | None) -> str:
+    environment = Environment(
+        loader=PackageLoader("surelabel.reporting", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_replace_harmful,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    body = element("body", element("main", *content), element("script", script))
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    style, script = _read_asset("style.css"), _read_asset("sort.js")
+    comparison = None
+    if len(runs) > 1:
+        drawings = figures.embed(figures.comparison_drawings(runs), folder)
+        comparison = {"table": tables.comparison_table(runs), "figures": drawings}
+    return environment.get_template("report.html").render(
+        title=f"Label report: {', '.join(run.name for run in runs)}",
+        policy=_policy(style, script),
+        style=style,
+        script=script,
+        comparison=comparison,
+        runs=[_describe(run, len(runs), other, folder) for run, other in zip(runs, others, strict=True)],
+    )
 
 
-def _asset(name: str) -> Html:
-    return Html((files("surelabel.reporting") / name).read_text(encoding="utf-8"))
+def _describe(run: ReportedRun, num_runs: int, others: Mapping[str, Comparison], folder: Path | None) -> dict[str, Any]:
+    """Collect everything the template shows of a run."""
+    prefix = "" if num_runs == 1 else f"{run.anchor}-"
+    return {
+        "name": run.name,
+        "anchor": run.anchor,
+        "introduction": text.introduction(run),
+        "warnings": list(text.warnings(run)),
+        "key_figures": list(text.key_figures(run)),
+        "findings": list(text.findings(run)),
+        "next_steps": text.next_steps(run),
+        "training_figures": figures.embed(figures.training_drawings(run), folder, prefix),
+        "confidence_note": text.confidence_note(run),
+        "label_figures": figures.embed(figures.label_drawings(run), folder, prefix),
+        "gallery": make_gallery(run, MAX_SAMPLES // num_runs),
+        "classes": tables.classes_table(run),
+        "review": tables.review_table(run),
+        "suspects": tables.suspects_table(run),
+        "other_scores": tables.scores_table(others) if others else None,
+        "settings": tables.settings_tables(run),
+    }
+
+
+def _replace_harmful(value: object) -> object:
+    """Return what the template is about to escape and print, without harmful characters."""
+    return value if isinstance(value, Markup) else _HARMFUL.sub("\ufffd", str(value))
+
+
+def _read_asset(name: str) -> Markup:
+    return Markup((files("surelabel.reporting") / "page" / name).read_text(encoding="utf-8"))
 
 
 def _policy(style: str, script: str) -> str:
-    """Pictures that are in the page, this style and this script, and nothing else from anywhere."""
+    """Allow embedded images, this style and this script, and nothing else."""
     return (
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-def _compared(chapters: Sequence[Chapter], folder: Path | None) -> Html:
-    links = [element("li", element("a", chapter.name, href=f"#{chapter.anchor}")) for chapter in chapters]
-    return element(
-        "section",
-        element("h2", f"{len(chapters)} runs side by side"),
-        element("nav", element("ul", *links), aria_label="Runs"),
-        tables.comparison(chapters),
-        drawn.shown(drawn.compared_drawings(chapters), folder),
-    )
-
-
-def _chapter(chapter: Chapter, num_runs: int, folder: Path | None, others: Mapping[str, Comparison]) -> Html:
-    prefix = "" if num_runs == 1 else f"{chapter.anchor}-"
-    parts = {
-        "Training": drawn.shown(drawn.training_drawings(chapter), folder, prefix),
-        "Labels": joined(_note(chapter), drawn.shown(drawn.label_drawings(chapter), folder, prefix)),
-        "Suspects of each class": gallery(chapter, MOST_SAMPLES // num_runs),
-        "Classes": tables.classes(chapter),
-        "Review": tables.budgets(chapter),
-        "First suspects": tables.suspects(chapter),
-    }
-    if others:
-        parts["Scores of other tools"] = tables.other_scores(others)
-    places = {title: f"{chapter.anchor}-{at}" for at, title in enumerate(parts, 1)}
-    links = [element("li", element("a", title, href=f"#{place}")) for title, place in places.items()]
-    sections = [joined(element("h3", title, id=places[title]), content) for title, content in parts.items()]
-    return element(
-        "section",
-        element("h2", chapter.name, id=chapter.anchor),
-        element("p", words.introduction(chapter), class_="note"),
-        _summary(chapter),
-        element("nav", element("ul", *links), aria_label=f"Parts of {chapter.name}"),
-        *sections,
-        tables.settings(chapter),
-    )
-
-
-def _note(chapter: Chapter) -> Html | None:
-    note = words.confidence_note(chapter)
-    return None if note is None else element("p", note, class_="note")
-
-
-def _summary(chapter: Chapter) -> Html:
-    """Warnings first, then what was found, then what to do."""
-    warned = [element("li", text) for text in words.warnings(chapter)]
-    found = [element("li", text) for text in words.summary(chapter)]
-    steps = [element("li", element("code", command), f": {why}") for command, why in words.next_steps(chapter)]
-    tiles = [element("div", element("dt", name), element("dd", value)) for name, value in words.key_figures(chapter)]
-    return joined(
-        element("div", element("h3", "Warnings"), element("ul", *warned), class_="warnings") if warned else None,
-        element("h3", "Summary"),
-        element("dl", *tiles, class_="tiles"),
-        element("ul", *found, class_="summary"),
-        element("h3", "What to do next"),
-        element("ul", *steps),
-    )
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")

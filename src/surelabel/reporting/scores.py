@@ -1,112 +1,101 @@
-"""Scores of other tools beside ours: read from a CSV, matched by id or row number, compared as rankings."""
+"""Read the scores of other tools from a CSV file and compare them with ours, as rankings."""
 
-import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from surelabel.data.label_file import read_label_file
 from surelabel.errors import DataError
-from surelabel.reporting.chapter import Chapter
+from surelabel.reporting.reported_run import ReportedRun
 
 ID_COLUMNS = ("id", "sample_id", "image_id", "index", "")
-"""Names under which ids are looked for, in this order; pandas leaves the name of its index blank."""
+"""Accepted names of the id column, in order of preference; pandas leaves its index unnamed."""
 SCORE_COLUMNS = ("label_quality", "label_score", "quality", "aum", "score", "p_wrong", "is_label_issue")
-"""Names under which scores are looked for, in this order."""
+"""Accepted names of the score column, in order of preference."""
 HIGH_IS_SUSPICIOUS = frozenset({"p_wrong", "is_label_issue"})
-"""Columns that count the other way round than quality does."""
+"""Score columns in which a high value is suspicious; in the others a low one is."""
 WORDS = {"true": 1.0, "false": 0.0}
-FIRST = 100
-"""Suspects whose overlap is always given."""
+NUM_FIRST = 100
+"""The overlap of the first suspects is always reported for this many."""
 
 
 def read_scores(path: str | Path) -> dict[str, float]:
-    """Scores by id, low is suspicious: of cleanlab (label_quality, label_score, is_label_issue), AUM (sample_id, aum), or any id and score."""
+    """Read scores by id, signed so that low is suspicious.
+
+    Understands the columns of cleanlab (label_quality, label_score, is_label_issue), of AUM
+    (sample_id, aum), and any file with an id and a score.
+    """
+    file = read_label_file(path, ID_COLUMNS, SCORE_COLUMNS, strip=False, allow_short_rows=False)
+    assert file.values is not None
+    assert file.value_column is not None
+    texts = file.values
+    scores = np.array([_score(text) for text in texts.tolist()], dtype=np.float64)
+    file.table.refuse(
+        ~np.isfinite(scores),
+        lambda row: f"{file.value_column} is {str(texts[row])!r}; expected a number, true or false",
+    )
+    if not len(scores):
+        raise file.table.error("no rows; expected an id and a score in each")
+    sign = -1 if file.value_column.lower() in HIGH_IS_SUSPICIOUS else 1
+    return dict(zip(file.ids.tolist(), (sign * scores).tolist(), strict=True))
+
+
+def _score(text: str) -> float:
+    """Return the number that `text` stands for, NaN if it stands for none."""
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            return _read(csv.reader(file), path)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: not readable as CSV: {' '.join(str(error).split())}") from None
-
-
-def _read(rows: Iterator[list[str]], path: str | Path) -> dict[str, float]:
-    header = next(rows, None) or []
-    id_at, score_at = _column(header, ID_COLUMNS, "id", path), _column(header, SCORE_COLUMNS, "score", path)
-    sign = -1 if header[score_at].strip().lower() in HIGH_IS_SUSPICIOUS else 1
-    scores: dict[str, float] = {}
-    for number, row in enumerate(rows, 2):
-        if not row:
-            continue
-        if len(row) != len(header):
-            raise DataError(f"{path}: row {number} has {len(row)} cells; expected {len(header)} as in the first row")
-        if row[id_at] in scores:
-            raise DataError(f"{path}: row {number}: the id {row[id_at]!r} occurs twice; ids must be unique")
-        scores[row[id_at]] = sign * _score(row[score_at], f"{path}: row {number}, {header[score_at]}")
-    if not scores:
-        raise DataError(f"{path}: no rows; expected an id and a score in each")
-    return scores
-
-
-def _column(header: list[str], names: tuple[str, ...], what: str, path: str | Path) -> int:
-    found = [name.strip().lower() for name in header]
-    for name in names:
-        if name in found:
-            return found.index(name)
-    allowed = ", ".join(name for name in names if name)
-    raise DataError(f"{path}: no column of {what}s; expected one of {allowed}; there are {', '.join(header) or 'none'}")
-
-
-def _score(text: str, where: str) -> float:
-    try:
-        value = WORDS.get(text.strip().lower()) if text.strip().lower() in WORDS else float(text)
+        return WORDS[text.strip().lower()] if text.strip().lower() in WORDS else float(text)
     except ValueError:
-        value = None
-    if value is None or not math.isfinite(value):
-        raise DataError(f"{where}: {text!r} is not a score; expected a number, true or false")
-    return value
+        return math.nan
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the ranking of another tool agrees with ours, on the rows that both know."""
+    """Agreement of another tool's ranking with ours, on the rows that both contain."""
 
     num_rows: int
     rank_correlation: float
     overlaps: dict[int, float]
-    """Share of the first n suspects that both name, by n; what is to be expected where scores are equal."""
+    """Fraction of the first n suspects that both rankings share, by n; ties count as expected."""
     auroc: tuple[float, float] | None
-    """Ours and theirs, where clean labels are known."""
+    """Ours and theirs, or None if clean labels are not known."""
 
 
-def compared(chapter: Chapter, scores: Mapping[str, float], name: str) -> Comparison:
-    """On the rows that the scores name."""
-    theirs = _aligned(chapter, scores)
+def compare(run: ReportedRun, scores: Mapping[str, float], name: str) -> Comparison:
+    """Compare the scores, called `name` in errors, with our ranking of the same rows."""
+    theirs = _align(run, scores)
     known = np.isfinite(theirs)
     if known.sum() < 2:
         raise DataError(
-            f"{name}: its ids are neither ids nor row numbers of {chapter.run.path}; at least 2 rows must match"
+            f"{name}: its ids are neither ids nor row numbers of {run.run_dir.path}; at least 2 rows must match"
         )
-    # Rank instead of quality: it is what the report shows, and has no ties.
-    ours, theirs = chapter.columns["rank"][known].astype(np.float64), theirs[known]
-    sizes = sorted({min(FIRST, len(ours)), max(1, int(chapter.flagged[known].sum()))})
-    wrong = None if chapter.is_wrong is None else chapter.is_wrong[known]
+    # Compare ranks, not qualities: the report shows ranks, and they have no ties.
+    ours, theirs = run.columns["rank"][known].astype(np.float64), theirs[known]
+    sizes = sorted({min(NUM_FIRST, len(ours)), max(1, int(run.is_suspicious[known].sum()))})
+    wrong = None if run.is_wrong is None else run.is_wrong[known]
     overlaps = {size: _overlap(ours, theirs, size) for size in sizes}
     return Comparison(len(ours), _rank_correlation(ours, theirs), overlaps, _aurocs(ours, theirs, wrong))
 
 
-def _aligned(chapter: Chapter, scores: Mapping[str, float]) -> np.ndarray:
-    """(N,) in the order of the audit, NaN where there is no score; row numbers count from 0 in the order of the data."""
-    ids = [str(id) for id in chapter.columns["id"]]
+def _align(run: ReportedRun, scores: Mapping[str, float]) -> np.ndarray:
+    """Return the scores (N,) in the order of the audit, NaN for rows without one.
+
+    If no id matches, the ids are taken for row numbers: from 0, in the order of the data.
+    """
+    ids = [str(id) for id in run.columns["id"]]
     if not any(id in scores for id in ids):
-        row_of = {str(id): str(row) for row, id in enumerate(chapter.run.labels()["id"].to_pylist())}
+        row_of = {str(id): str(row) for row, id in enumerate(run.run_dir.labels()["id"].to_pylist())}
         ids = [row_of[id] for id in ids]
     return np.array([scores.get(id, np.nan) for id in ids])
 
 
 def _overlap(ours: np.ndarray, theirs: np.ndarray, size: int) -> float:
-    """The share of our first `size` rows that are among theirs; of equal scores at the end, each with the same probability."""
+    """Return the fraction of our first `size` rows that are among their first `size`.
+
+    Rows tied for their last places count as often as a random choice would include them.
+    """
     last = np.sort(theirs)[size - 1]
     before, tied = theirs < last, theirs == last
     in_theirs = before + tied * (size - before.sum()) / tied.sum()

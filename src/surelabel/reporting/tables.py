@@ -1,184 +1,184 @@
-"""The tables of the report."""
+"""The tables of the report, as data for the template."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from surelabel.plotting.curves import accuracy_on_test, memorised
-from surelabel.reporting.chapter import Chapter
-from surelabel.reporting.markup import Html, element
+from surelabel.plotting.curves import accuracy_on_test, memorised_curve
+from surelabel.reporting.reported_run import ReportedRun
 from surelabel.reporting.scores import Comparison
-from surelabel.reporting.words import percent, rate_text
+from surelabel.reporting.text import noise_rate_text, percent, rate_text
 
 NUM_SUSPECTS = 100
-"""Rows of the table of suspects; the whole table is what `surelabel audit` writes."""
+"""Rows of the table of suspects; `surelabel audit` writes all of them."""
+MAX_SETTING_LENGTH = 300
+"""Characters after which the value of a setting is cut."""
+SUSPECT_COLUMNS = {
+    "rank": "Rank",
+    "id": "Id",
+    "given": "Given",
+    "suggested": "Suggested",
+    "p_wrong": "Probability that it is wrong",
+    "quality": "Quality",
+    "suggested_probability": "Probability of the suggestion",
+    "tau": "Tau",
+    "clean": "True label",
+}
 
 
-def table(
-    caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]], sortable: bool = False, first: str = "th"
-) -> Html:
-    """A table that scrolls by itself where the page is narrow; the first cell of a row is its heading."""
-    rows = [list(row) for row in rows]
-    kinds = ["number" if any(_is_number(row[at]) for row in rows) else None for at in range(len(header))]
-    head = element(
-        "tr", *(element("th", name, scope="col", class_=kind) for name, kind in zip(header, kinds, strict=True))
-    )
-    body = [element("tr", *(_cell(value, first if at == 0 else "td") for at, value in enumerate(row))) for row in rows]
-    inner = element(
-        "table",
-        element("caption", caption),
-        element("thead", head),
-        element("tbody", *body),
-        class_="sortable" if sortable else None,
-    )
-    return element("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table."""
+
+    text: str
+    number: str | None = None
+    """The exact value, by which the page sorts; None if the cell is not a number."""
+    style: str | None = None
+    """The CSS class of the text."""
 
 
-def _cell(value: Any, name: str) -> Html:
-    scope = "row" if name == "th" else None
-    if _is_number(value):
-        return element(name, shown(value), class_="number", data_value=f"{float(value):.9g}", scope=scope)
-    return element(name, value, scope=scope)
+@dataclass(frozen=True)
+class Table:
+    """A table; the first cell of each row is its heading."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    is_sortable: bool = False
+
+    def is_numeric(self, column: int) -> bool:
+        """Return whether any cell of the column is a number."""
+        return any(row[column].number is not None for row in self.rows)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, float | int | np.number) and not isinstance(value, bool)
+def make_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]], sortable: bool = False) -> Table:
+    """Make a table of numbers and texts."""
+    return Table(caption, header, [[_make_cell(value) for value in row] for row in rows], sortable)
 
 
-def shown(value: Any) -> str:
-    """A number as a reader wants it; nothing where there is none."""
+def _make_cell(value: Any, style: str | None = None) -> Cell:
+    if isinstance(value, float | int | np.number) and not isinstance(value, bool):
+        return Cell(_number_text(value), f"{float(value):.9g}", style)
+    return Cell(str(value), style=style)
+
+
+def _number_text(value: Any) -> str:
+    """Format a number to read; NaN is an empty cell."""
     if isinstance(value, float | np.floating):
         return "" if not np.isfinite(value) else f"{value:.3f}"
     return f"{int(value):,}"
 
 
-def suspects(chapter: Chapter) -> Html:
-    """The first suspects, whatever their number of labels that look wrong."""
-    columns = {
-        "rank": "Rank",
-        "id": "Id",
-        "given": "Given",
-        "suggested": "Suggested",
-        "p_wrong": "Probability that it is wrong",
-        "quality": "Quality",
-        "suggested_probability": "Probability of the suggestion",
-        "tau": "Tau",
-        "clean": "True label",
-    }
-    names = [name for name in columns if name in chapter.columns and not _is_empty(chapter.columns[name])]
-    rows = [[_coloured(name, row[name]) for name in names] for row in chapter.audit.head(NUM_SUSPECTS)]
-    return table(f"The first {len(rows)} suspects", [columns[name] for name in names], rows, sortable=True)
+def suspects_table(run: ReportedRun) -> Table:
+    """List the first suspects, even if fewer labels look wrong."""
+    names = [name for name in SUSPECT_COLUMNS if name in run.columns and not _is_empty(run.columns[name])]
+    rows = [
+        [_make_cell(row[name], name if name in ("id", "given", "suggested") else None) for name in names]
+        for row in run.audit.head(NUM_SUSPECTS)
+    ]
+    header = [SUSPECT_COLUMNS[name] for name in names]
+    return Table(f"The first {len(rows)} suspects", header, rows, is_sortable=True)
 
 
 def _is_empty(values: np.ndarray) -> bool:
     return values.dtype.kind == "f" and not np.isfinite(values).any()
 
 
-def _coloured(name: str, value: Any) -> Any:
-    if name in ("given", "suggested"):
-        return element("span", value, class_=name)
-    return element("span", value, class_="id") if name == "id" else value
-
-
-def classes(chapter: Chapter) -> Html:
-    """Counts of each class."""
-    size = len(chapter.class_names)
-    given, suggested = chapter.codes("given"), chapter.codes("suggested")
-    total, flagged = (np.bincount(codes, minlength=size) for codes in (given, given[chapter.flagged]))
-    away = np.bincount(suggested[chapter.flagged], minlength=size)
+def classes_table(run: ReportedRun) -> Table:
+    """Count the labels of each class."""
+    size = len(run.class_names)
+    given, suggested = run.class_numbers("given"), run.class_numbers("suggested")
+    total, suspicious = (np.bincount(numbers, minlength=size) for numbers in (given, given[run.is_suspicious]))
+    to_class = np.bincount(suggested[run.is_suspicious], minlength=size)
     header = ["Class", "Labels", "Look wrong", "Probably wrong (interval)", "Suggested for other labels"]
-    rates = chapter.audit.class_rates
+    rates = run.audit.class_rates
     rows = [
-        [name, total[at], flagged[at], rate_text(rates[name]), away[at]] for at, name in enumerate(chapter.class_names)
+        [name, total[at], suspicious[at], rate_text(rates[name]), to_class[at]]
+        for at, name in enumerate(run.class_names)
     ]
-    if chapter.is_wrong is not None:
+    if run.is_wrong is not None:
         header.append("Really wrong")
-        wrong = np.bincount(given[chapter.is_wrong], minlength=size)
+        wrong = np.bincount(given[run.is_wrong], minlength=size)
         rows = [[*row, wrong[at]] for at, row in enumerate(rows)]
-    return table("Labels by class", header, rows, sortable=True)
+    return make_table("Labels by class", header, rows, sortable=True)
 
 
-def budgets(chapter: Chapter) -> Html:
-    """What looking at the first so many suspects brings."""
+def review_table(run: ReportedRun) -> Table:
+    """List what a review of the first suspects would find, for several budgets."""
     header = ["Look at the first", "About so many are wrong", "At least", "At most", "Share of all wrong labels"]
     rows = [
         [plan.budget, round(plan.num_wrong), math.floor(plan.low), math.ceil(plan.high), percent(plan.recall)]
-        for plan in chapter.audit.budgets()
+        for plan in run.audit.budgets()
     ]
-    return table("What a review would find", header, rows)
+    return make_table("What a review would find", header, rows)
 
 
-def final_figures(chapter: Chapter) -> dict[str, Any]:
-    """What several runs are compared by; a measure that a run does not have is left out."""
-    last, measured = chapter.metrics[-1] if chapter.metrics else {}, chapter.audit.measures()
-    test, kept = accuracy_on_test(chapter.metrics)[1], memorised(chapter.metrics)[1]
+def comparison_table(runs: Sequence[ReportedRun]) -> Table:
+    """Compare the final figures of several runs, with a column for each."""
+    figures = [_final_figures(run) for run in runs]
+    names = dict.fromkeys(name for one in figures for name in one)
+    # Numbers become text: in a column with words and percentages they would not line up anyway.
+    rows = [[name, *(_make_cell(one.get(name, "-")).text for one in figures)] for name in names]
+    return make_table("The runs side by side", ["", *(run.name for run in runs)], rows)
+
+
+def _final_figures(run: ReportedRun) -> dict[str, Any]:
+    """Return the figures that runs are compared by, without those that this run lacks."""
+    last, measured = run.metrics[-1] if run.metrics else {}, run.audit.measures()
+    test, repeated = accuracy_on_test(run.metrics)[1], memorised_curve(run.metrics)[1]
+    suspicious = percent(run.num_suspicious / max(1, len(run.audit)))
     found = {
-        "Method": chapter.config.method.name,
-        "Network": chapter.config.model.name,
+        "Method": run.config.method.name,
+        "Network": run.config.model.name,
         "Epochs": last.get("epoch"),
-        "Labels": len(chapter.audit),
-        "Labels that look wrong": f"{chapter.num_flagged:,} ({percent(chapter.num_flagged / max(1, len(chapter.audit)))})",
-        "Labels that are probably wrong": rate_text(chapter.audit.noise_rate)
-        if chapter.audit.can_tell
-        else "not known",
+        "Labels": len(run.audit),
+        "Labels that look wrong": f"{run.num_suspicious:,} ({suspicious})",
+        "Labels that are probably wrong": noise_rate_text(run),
         "Test accuracy, last epoch": percent(test[-1]) if test else None,
-        "False labels memorised, last epoch": percent(kept[-1]) if kept else None,
+        "False labels memorised, last epoch": percent(repeated[-1]) if repeated else None,
         "AUROC of finding wrong labels": measured.get("quality_auroc"),
         "Average precision": measured.get("average_precision"),
         "Calibration error of P(wrong)": measured.get("calibration_error"),
         "Suggestions that are right": percent(measured["suggested_accuracy"]) if measured else None,
-        "Seconds of training": round(sum(row.get("seconds", 0) for row in chapter.metrics)),
+        "Seconds of training": round(sum(row.get("seconds", 0) for row in run.metrics)),
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def comparison(chapters: Sequence[Chapter]) -> Html:
-    """The final figures of several runs, a column each."""
-    figures = [final_figures(chapter) for chapter in chapters]
-    names = dict.fromkeys(name for one in figures for name in one)
-    rows = [[name, *(_as_text(one.get(name, "-")) for one in figures)] for name in names]
-    return table("The runs side by side", ["", *(chapter.name for chapter in chapters)], rows)
-
-
-def _as_text(value: Any) -> str:
-    """Beside words and shares, numbers are not aligned by themselves."""
-    return value if isinstance(value, str) else shown(value)
-
-
-def other_scores(found: Mapping[str, Comparison]) -> Html:
-    """How other tools rank the same labels."""
-    sizes = sorted({size for one in found.values() for size in one.overlaps})
+def scores_table(comparisons: Mapping[str, Comparison]) -> Table:
+    """Compare our ranking with those of other tools."""
+    sizes = sorted({size for one in comparisons.values() for size in one.overlaps})
     header = ["Scores", "Rows", "Rank correlation", *(f"Both among the first {size:,}" for size in sizes)]
-    aurocs = ["AUROC of surelabel", "AUROC of the scores"] if any(one.auroc for one in found.values()) else []
+    aurocs = ["AUROC of surelabel", "AUROC of the scores"] if any(one.auroc for one in comparisons.values()) else []
     rows = []
-    for name, one in found.items():
+    for name, one in comparisons.items():
         overlaps = [percent(one.overlaps[size]) if size in one.overlaps else "-" for size in sizes]
         rows.append([name, one.num_rows, one.rank_correlation, *overlaps, *(one.auroc or ["-"] * len(aurocs))])
-    return table("Other scores beside ours", [*header, *aurocs], rows)
+    return make_table("Other scores beside ours", [*header, *aurocs], rows)
 
 
-def settings(chapter: Chapter) -> Html:
-    """Every setting, what the data were, and on which machine; folded up."""
-    data = {name: value for name, value in chapter.run.data().items() if name != "class_names"}
-    parts = {
-        "Settings": chapter.config.model_dump(mode="json"),
-        "Data": data,
-        "Environment": chapter.run.environment(),
+def settings_tables(run: ReportedRun) -> list[Table]:
+    """List every setting, the properties of the data, and the machine."""
+    contents: dict[str, Mapping[str, Any]] = {
+        "Settings": run.config.model_dump(mode="json"),
+        "Data": {name: value for name, value in run.run_dir.data().items() if name != "class_names"},
+        "Environment": run.run_dir.environment(),
     }
-    tables = [table(name, ["Name", "Value"], _flat(content)) for name, content in parts.items()]
-    return element("details", element("summary", "Settings and environment"), *tables)
+    return [make_table(name, ["Name", "Value"], _flatten(content)) for name, content in contents.items()]
 
 
-def _flat(content: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
+def _flatten(content: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
+    """Return dotted names and values of a nested mapping."""
     rows: list[list[str]] = []
     for name, value in content.items():
-        is_inner = isinstance(value, Mapping) and len(value) > 0
-        rows += _flat(value, f"{prefix}{name}.") if is_inner else [[f"{prefix}{name}", _setting(value)]]
+        is_nested = isinstance(value, Mapping) and len(value) > 0
+        rows += _flatten(value, f"{prefix}{name}.") if is_nested else [[f"{prefix}{name}", _setting_text(value)]]
     return rows
 
 
-def _setting(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     text = "not set" if value is None else str(value)
-    return text if len(text) <= 300 else f"{text[:300]}..."
+    return text if len(text) <= MAX_SETTING_LENGTH else f"{text[:MAX_SETTING_LENGTH]}..."

@@ -1,4 +1,7 @@
-"""The review page: a person goes through suspicious labels in a browser, and every decision goes to a journal."""
+"""The review page: a person goes through suspicious labels in a browser and decides on each.
+
+`runs/decisions.py` keeps the decisions; its names are repeated here for users of the library.
+"""
 
 from surelabel.runs.decisions import Conflict, Decision, Journal
 

@@ -1,7 +1,8 @@
-"""Who may talk to the page: this machine, with the token, from the page itself.
+"""Access control: only this machine, with the token, and from the page itself.
 
-Every request must name a loopback host with our port (another name that resolves here is a rebinding attack) and carry the token: once in the
-address, from then on in a cookie that scripts cannot read. Requests that change something must also come from the page's own origin, with
+Every request must name a loopback host with our port; another name that resolves to this machine
+is a DNS rebinding attack. It must carry the token: first in the address, then in a cookie that
+scripts cannot read. Requests that change something must also come from the page's own origin, with
 a key that only a page of this origin can have read.
 """
 
@@ -16,9 +17,9 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
-NAMES = (HOST, "localhost")
+HOST_NAMES = (HOST, "localhost")
 KEY_HEADER = "x-surelabel-key"
-READING = ("GET", "HEAD")
+READ_METHODS = ("GET", "HEAD")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -41,76 +42,78 @@ def _secret() -> Any:
 
 @dataclass(frozen=True)
 class Access:
-    """The secrets of one server."""
+    """The port and the secrets of one server."""
 
     port: int
     token: str = _secret()
-    """For reading: in the address, then in the cookie."""
+    """Needed to read: in the address, then in the cookie."""
     key: str = _secret()
-    """For writing: in a header."""
+    """Needed to write: in a header."""
 
     @property
     def address(self) -> str:
-        """What is printed and opened."""
+        """The address of the page, with the token."""
         return f"http://{HOST}:{self.port}/?token={self.token}"
 
     @property
     def cookie(self) -> str:
-        """Its name; browsers send cookies to all ports of a host, and there may be two servers."""
+        """Name of the cookie; it names the port, because browsers share cookies between ports."""
         return f"surelabel_review_{self.port}"
 
-    def fault(self, request: Request) -> str | None:
-        """Why a request is refused, or None."""
+    def refusal(self, request: Request) -> str | None:
+        """Return why a request is refused, or None if it is allowed."""
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if host not in [f"{name}:{self.port}" for name in NAMES]:
+        if host not in [f"{name}:{self.port}" for name in HOST_NAMES]:
             return "This page answers on this machine only."
         if origin not in (None, f"http://{host}"):
             return "This page takes no requests from other sites."
-        if self.has_address(request):
+        if self.opens_with_token(request):
             return None
-        if not _same(request.cookies.get(self.cookie), self.token):
+        if not _is_equal(request.cookies.get(self.cookie), self.token):
             return "This page needs its token: open the address that `surelabel review` printed last."
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _opens_page(request):
             return "This page takes no requests from other sites."
-        if request.method not in READING and (origin is None or not _same(request.headers.get(KEY_HEADER), self.key)):
+        if request.method not in READ_METHODS and (
+            origin is None or not _is_equal(request.headers.get(KEY_HEADER), self.key)
+        ):
             return "Changes are made from the page only."
         return None
 
-    def has_address(self, request: Request) -> bool:
-        """Whether the page itself is asked for with the token in the address."""
-        return _opens_page(request) and _same(request.query_params.get("token"), self.token)
+    def opens_with_token(self, request: Request) -> bool:
+        """Return whether the request opens the page with the token in the address."""
+        return _opens_page(request) and _is_equal(request.query_params.get("token"), self.token)
 
 
 def _opens_page(request: Request) -> bool:
-    return request.method in READING and request.scope["path"] == "/"
+    return request.method in READ_METHODS and request.scope["path"] == "/"
 
 
-def _same(given: str | None, secret: str) -> bool:
-    """Without telling by the time it takes how much is right."""
+def _is_equal(given: str | None, secret: str) -> bool:
+    """Compare in constant time, so that timing does not reveal the secret."""
     return given is not None and hmac.compare_digest(given.encode("utf-8", "surrogatepass"), secret.encode())
 
 
 class Guard:
-    """Lets through what Access allows, and puts the protecting headers on every answer."""
+    """Passes on the requests that Access allows, and adds protective headers to every response."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self.app, self.access = app, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Answer one request."""
         if scope["type"] != "http":
             return
         request = Request(scope)
-        fault = self.access.fault(request)
-        answer = self.app if fault is None else PlainTextResponse(fault, 403)
-        cookie = fault is None and self.access.has_address(request)
-        await answer(scope, receive, lambda message: send(self._marked(message, cookie)))
+        refusal = self.access.refusal(request)
+        answer = self.app if refusal is None else PlainTextResponse(refusal, 403)
+        sets_cookie = refusal is None and self.access.opens_with_token(request)
+        await answer(scope, receive, lambda message: send(self._add_headers(message, sets_cookie)))
 
-    def _marked(self, message: Message, cookie: bool) -> Message:
+    def _add_headers(self, message: Message, sets_cookie: bool) -> Message:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers.update(HEADERS)
-            if cookie:
+            if sets_cookie:
                 value = f"{self.access.cookie}={self.access.token}; HttpOnly; SameSite=Strict; Path=/"
                 headers.append("set-cookie", value)
         return message

@@ -1,31 +1,36 @@
-"""The server of the review page: on this machine only, for whoever has the token."""
+"""Serve the review page, on this machine only and to holders of the token."""
 
 import contextlib
 import getpass
+import os
 import socket
+import sys
+import webbrowser
 from collections.abc import Callable
+from importlib.resources import files
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import uvicorn
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from surelabel.data.corpus import Corpus
 from surelabel.errors import ConfigError, RunError, SurelabelError
-from surelabel.reviewing.assets import Assets
 from surelabel.reviewing.guard import HOST, Access, Guard
+from surelabel.reviewing.inputs import FeatureTable
 from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects
-from surelabel.reviewing.values import Values
 from surelabel.runs.decisions import FILE_NAME, Journal
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import TopK
 from surelabel.verdicts import Audit
 
+MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 STOP_SECONDS = 2
-"""How long answers under way may take after Ctrl-C."""
+"""Time that requests in progress have to finish after Ctrl-C."""
 
 
 def serve(
@@ -37,18 +42,19 @@ def serve(
     ready: Callable[[str], None],
     by: str | None = None,
 ) -> Journal:
-    """Serve the page until Ctrl-C, then write RUN/decisions.csv; `ready` gets the address, port 0 takes a free one.
+    """Serve the page until Ctrl-C, then write RUN/decisions.csv.
 
-    `by` is the name that decisions carry; None is that of the system's user.
+    `ready` is called with the address of the page; port 0 picks a free port. `by` is the name
+    recorded with each decision, by default that of the system's user.
     """
-    with contextlib.closing(_bound(port)) as listener:
+    with contextlib.closing(_bind(port)) as listener:
         access = Access(listener.getsockname()[1])
         review = make_review(run_dir, corpus, audit, access.key, by or _user())
-        review.journal.book()  # a damaged journal is an error now, not at the first decision
+        review.journal.book()  # report a damaged journal now, not at the first decision
         config = uvicorn.Config(
             make_app(review, access),
             log_level="warning",
-            access_log=False,  # it would write the token
+            access_log=False,  # it would contain the token
             ws="none",
             proxy_headers=False,
             lifespan="off",
@@ -58,24 +64,25 @@ def serve(
         ready(access.address)
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listener])
-    if review.journal.decisions() or (run_dir.path / CSV_NAME).exists():  # which may hold what was taken back since
+    # An existing file may contain decisions that were undone since.
+    if review.journal.decisions() or (run_dir.path / CSV_NAME).exists():
         write_csv(run_dir, review.journal)
     return review.journal
 
 
 def make_review(run_dir: RunDir, corpus: Corpus, audit: Audit, key: str, by: str = "person") -> Review:
-    """A run, opened with the data that it was trained on."""
+    """Open a run for review, with the data that it was trained on."""
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
         raise RunError(
             f"{run_dir.path}: the data have changed since this run was trained; review a run on today's data"
         )
     suspects = Suspects(audit, corpus, _probability(run_dir, corpus))
-    values = None if corpus.train.is_image else Values(corpus.train, corpus.num_classes, corpus.feature_names)
-    return Review(run_dir, suspects, Journal(run_dir.path / FILE_NAME, by), values, key)
+    features = None if corpus.train.is_image else FeatureTable(corpus.train, corpus.num_classes, corpus.feature_names)
+    return Review(run_dir, suspects, Journal(run_dir.path / FILE_NAME, by), features, key)
 
 
 def make_app(review: Review, access: Access) -> ASGIApp:
-    """The addresses, behind the guard."""
+    """Route the addresses to the methods of `review`, behind the guard."""
     app, assets = FastAPI(docs_url=None, redoc_url=None, openapi_url=None), Assets()
     reading: dict[str, Callable[..., Any]] = {
         "/": assets.index,
@@ -91,22 +98,47 @@ def make_app(review: Review, access: Access) -> ASGIApp:
     writing: dict[str, Callable[..., Any]] = {"/api/decisions": review.decide, "/api/export": review.export}
     for address, answer in writing.items():
         app.add_api_route(address, answer, methods=["POST"], response_model=None)
-    app.add_exception_handler(SurelabelError, _refused)
-    app.add_exception_handler(OSError, _failed)
+    app.add_exception_handler(SurelabelError, _answer_refusal)
+    app.add_exception_handler(OSError, _answer_failure)
     return Guard(app, access)
 
 
-def _refused(_: Request, error: Exception) -> JSONResponse:
+class Assets:
+    """The files of the folder page/, read once."""
+
+    def __init__(self) -> None:
+        folder = files("surelabel.reviewing") / "page"
+        paths = {PurePath(file.name): file for file in folder.iterdir()}
+        self.content = {path.name: file.read_bytes() for path, file in paths.items() if path.suffix in MEDIA_TYPES}
+
+    def index(self) -> Response:
+        """Return the page itself."""
+        return self.file("index.html")
+
+    def file(self, name: str) -> Response:
+        """Return one of the files that the page loads."""
+        if name not in self.content:
+            raise HTTPException(404)
+        return Response(self.content[name], media_type=MEDIA_TYPES[PurePath(name).suffix])
+
+
+def open_page(address: str) -> bool:
+    """Open the address in a browser; without a desktop Python would start one in the terminal."""
+    has_desktop = sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return has_desktop and webbrowser.open(address)
+
+
+def _answer_refusal(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": str(error)}, 400)
 
 
-def _failed(_: Request, error: Exception) -> JSONResponse:
-    """The disk is full, or the folder is not ours: nothing was saved, and the person must know."""
+def _answer_failure(_: Request, error: Exception) -> JSONResponse:
+    """Tell the page that nothing was saved, such as on a full disk."""
     return JSONResponse({"error": str(error)}, 500)
 
 
 def _probability(run_dir: RunDir, corpus: Corpus) -> np.ndarray | None:
-    """(N, K) as the network left it, of training rows and then held-out ones; None where they were not kept."""
+    """Return the stored probabilities (N, K) of training and then held-out rows, if any."""
     samples = run_dir.samples()
     parts = [rows for rows in (corpus.train, corpus.validation) if rows is not None]
     if samples["id"].to_pylist() != [str(id) for rows in parts for id in rows.ids]:
@@ -116,13 +148,13 @@ def _probability(run_dir: RunDir, corpus: Corpus) -> np.ndarray | None:
     return TopK.from_table(samples, "probability", corpus.num_classes).dense()
 
 
-def _bound(port: int) -> socket.socket:
-    """A socket that only this machine can reach."""
+def _bind(port: int) -> socket.socket:
+    """Return a listening socket that only this machine can reach."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
-        listener.listen()  # whoever opens the address at once waits for the server instead of being refused
+        listener.listen()  # so that a browser opened before the server is ready waits
     except (OSError, OverflowError) as error:
         listener.close()
         raise ConfigError(f"--port {port}: {getattr(error, 'strerror', None) or error}; 0 takes a free one") from None
@@ -130,7 +162,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def _user() -> str:
-    """The name of who sits here, as far as the system knows it."""
+    """Return the name of the system's user, if it can be found out."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):

@@ -1,23 +1,23 @@
-"""The rows of an audit as the page asks for them: filtered, counted, and described."""
+"""The rows of an audit, filtered, counted and described for the page."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from surelabel.console import plain
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.errors import RunError
 from surelabel.runs.decisions import FINAL, Book, Standing
 from surelabel.verdicts import SUSPICIOUS_FROM, Audit
 
 NUM_CANDIDATES = 10
-"""Classes that a row names with their probability: as many as there are digits on a keyboard."""
+"""Likeliest classes listed for a row: one for each digit key."""
 NUM_PAIRS = 12
-"""Pairs of given and suggested class that the filters offer."""
-_BASE = ("rank", "id", "given", "suggested", "suggested_probability", "p_wrong", "split", "clean")
-"""What a row shows by itself, or not at all: the truth would make a person's decision no evidence."""
+"""Pairs of given and suggested class offered as filters."""
+_NOT_EVIDENCE = ("rank", "id", "given", "suggested", "suggested_probability", "p_wrong", "split", "clean")
+"""Columns shown elsewhere, and the true label, which must not influence the reviewer."""
 
 
 class Filter(BaseModel):
@@ -28,8 +28,9 @@ class Filter(BaseModel):
     given: str | None = None
     suggested: str | None = None
     low: float = Field(SUSPICIOUS_FROM, ge=0, le=1)
-    """Lowest probability of being wrong."""
+    """Lowest P(wrong)."""
     high: float = Field(1.0, ge=0, le=1)
+    """Highest P(wrong)."""
     state: Literal["open", "decided", "skipped", "all"] = "open"
 
 
@@ -37,15 +38,15 @@ class Suspects:
     """Every label of a run, the most suspicious first."""
 
     def __init__(self, audit: Audit, corpus: Corpus, probability: np.ndarray | None = None) -> None:
-        """`probability` (N, K) is what the network says, of training rows and then held-out ones."""
+        """`probability` (N, K) is the network's, of training rows and then of held-out rows."""
         self.columns, self.probability = audit.columns, probability
         self.class_names = tuple(map(str, audit.class_names))
-        self.parts = {"train": corpus.train} | ({"validation": corpus.validation} if corpus.validation else {})
+        self.splits = {"train": corpus.train} | ({"validation": corpus.validation} if corpus.validation else {})
         self.ids = [str(id) for id in audit.columns["id"]]
         self.row_of = {id: row for row, id in enumerate(self.ids)}
         if len(self.row_of) < len(self.ids):
             raise RunError("an id stands for more than one row; decisions are kept by id, so ids must be unique")
-        self.place = self._places()
+        self.positions = self._find_positions()
         self.number_of = {name: number for number, name in enumerate(self.class_names)}
         self.given, self.suggested = (self._numbers(name) for name in ("given", "suggested"))
         self.p_wrong, self.is_calibrated = audit.p_wrong, audit.is_calibrated
@@ -54,33 +55,33 @@ class Suspects:
         return len(self.ids)
 
     def _numbers(self, column: str) -> np.ndarray:
-        """(N,) class numbers, by which filters and counts are quick."""
+        """Return a column of class names as class numbers (N,), which are faster to filter."""
         return np.array([self.number_of[str(name)] for name in self.columns[column]], dtype=np.int64)
 
-    def _places(self) -> list[tuple[str, int]]:
-        """Part and position of each row's input."""
-        place = {(name, str(id)): at for name, rows in self.parts.items() for at, id in enumerate(rows.ids)}
+    def _find_positions(self) -> list[tuple[str, int]]:
+        """Return the split and the position within it of each row's input."""
+        position = {(name, str(id)): at for name, rows in self.splits.items() for at, id in enumerate(rows.ids)}
         splits = self.columns.get("split", np.full(len(self), "train"))
         try:
-            return [(str(split), place[str(split), id]) for split, id in zip(splits, self.ids, strict=True)]
+            return [(str(split), position[str(split), id]) for split, id in zip(splits, self.ids, strict=True)]
         except KeyError as missing:
             raise RunError(f"the data hold no row {missing.args[0][1]!r}; this run was trained on others") from None
 
-    def part(self, name: str, position: int) -> Examples | None:
-        """The rows of which this is one, or None."""
-        rows = self.parts.get(name)
+    def split_with(self, name: str, position: int) -> Examples | None:
+        """Return the split of that name, or None if it has no row at this position."""
+        rows = self.splits.get(name)
         return rows if rows is not None and 0 <= position < len(rows) else None
 
-    def matching(self, wanted: Filter, book: Book) -> np.ndarray:
-        """Row numbers (n,), the most suspicious first."""
-        chosen = self._inside(wanted)
+    def match(self, wanted: Filter, book: Book) -> np.ndarray:
+        """Return the numbers of the matching rows, the most suspicious first."""
+        chosen = self._is_inside(wanted)
         if wanted.state != "all":
             decided, skipped = self._marks(book)
             chosen &= {"open": ~decided & ~skipped, "decided": decided, "skipped": skipped}[wanted.state]
         return np.flatnonzero(chosen)
 
-    def _inside(self, wanted: Filter) -> np.ndarray:
-        """(N,) bool: by classes and probability, whatever was decided."""
+    def _is_inside(self, wanted: Filter) -> np.ndarray:
+        """Return (N,) bool: rows with matching classes and P(wrong), decided or not."""
         chosen = (self.p_wrong >= wanted.low) & (self.p_wrong <= wanted.high)
         for name, numbers in ((wanted.given, self.given), (wanted.suggested, self.suggested)):
             if name is not None:
@@ -88,7 +89,7 @@ class Suspects:
         return chosen
 
     def _marks(self, book: Book) -> tuple[np.ndarray, np.ndarray]:
-        """(N,) bool twice: the rows with a known label, and those that were skipped."""
+        """Return which rows are decided and which are skipped, each (N,) bool."""
         decided, skipped = np.zeros(len(self), dtype=bool), np.zeros(len(self), dtype=bool)
         for id, standing in book.items():
             if standing.decision is not None and id in self.row_of:
@@ -96,10 +97,10 @@ class Suspects:
         return decided, skipped
 
     def progress(self, wanted: Filter, book: Book) -> dict[str, Any]:
-        """Counts over the whole run and inside the filter, and how many wrong labels are probably left."""
+        """Count decisions, overall and inside the filter, and the wrong labels probably left."""
         decided, skipped = self._marks(book)
         held = [s.decision.action for id, s in book.items() if s.decision is not None and id in self.row_of]
-        inside = self._inside(wanted)
+        inside = self._is_inside(wanted)
         return {
             "rows": len(self),
             **{action: held.count(action) for action in ("keep", "relabel", "skip")},
@@ -110,30 +111,30 @@ class Suspects:
         }
 
     def menus(self, wanted: Filter) -> dict[str, Any]:
-        """What the filters can choose between, counted within the range of probability."""
-        inside = self._inside(wanted.model_copy(update={"given": None, "suggested": None}))
+        """Return the choices of the filters, with counts for the chosen range of P(wrong)."""
+        inside = self._is_inside(wanted.model_copy(update={"given": None, "suggested": None}))
         given, suggested = self.given[inside], self.suggested[inside]
         return {
-            "given": self._counts(given),
-            "suggested": self._counts(suggested),
-            "pairs": self._pairs(given, suggested),
+            "given": self._count_classes(given),
+            "suggested": self._count_classes(suggested),
+            "pairs": self._frequent_pairs(given, suggested),
         }
 
-    def _counts(self, numbers: np.ndarray) -> dict[str, int]:
+    def _count_classes(self, numbers: np.ndarray) -> dict[str, int]:
         counts = np.bincount(numbers, minlength=len(self.class_names)).tolist()
         return dict(zip(self.number_of, counts, strict=True))
 
-    def _pairs(self, given: np.ndarray, suggested: np.ndarray) -> list[tuple[str, str, int]]:
-        """The most frequent changes, with their number."""
+    def _frequent_pairs(self, given: np.ndarray, suggested: np.ndarray) -> list[tuple[str, str, int]]:
+        """Return the most frequent pairs of given and suggested class with their counts."""
         names, other = list(self.number_of), given != suggested
         pairs, counts = np.unique(given[other] * len(names) + suggested[other], return_counts=True)
         most = np.argsort(-counts, kind="stable")[:NUM_PAIRS]
         found = [(*divmod(int(pairs[at]), len(names)), int(counts[at])) for at in most]
         return [(names[one], names[two], count) for one, two, count in found]
 
-    def described(self, row: int, standing: Standing | None) -> dict[str, Any]:
-        """All that the page shows of a row."""
-        split, position = self.place[row]
+    def describe(self, row: int, standing: Standing | None) -> dict[str, Any]:
+        """Return everything the page shows of a row."""
+        split, position = self.positions[row]
         decision = standing.decision if standing else None
         return {
             "rank": row + 1,
@@ -142,31 +143,23 @@ class Suspects:
             "position": position,
             "given": self.class_names[self.given[row]],
             "suggested": self.class_names[self.suggested[row]],
-            "suggested_probability": _plain(self.columns["suggested_probability"][row]),
+            "suggested_probability": plain(self.columns["suggested_probability"][row]),
             "p_wrong": float(self.p_wrong[row]),
             "candidates": self._candidates(row),
-            "evidence": {name: _plain(values[row]) for name, values in self._evidence().items()},
+            "evidence": {name: plain(values[row]) for name, values in self._evidence().items()},
             "seen": standing.last if standing else 0,
             "decision": None if decision is None else vars(decision),
         }
 
     def _evidence(self) -> Mapping[str, np.ndarray]:
-        """Whatever else the audit says of a row in one value."""
-        return {name: values for name, values in self.columns.items() if name not in _BASE and values.ndim == 1}
+        """Return all other columns of the audit that hold one value per row."""
+        return {name: values for name, values in self.columns.items() if name not in _NOT_EVIDENCE and values.ndim == 1}
 
     def _candidates(self, row: int) -> list[tuple[str, float]]:
-        """The classes that the network finds likeliest, with their probability."""
+        """Return the likeliest classes according to the network, with their probabilities."""
         if self.probability is None:
             return []
-        split, position = self.place[row]
-        values = self.probability[position + (len(self.parts["train"]) if split != "train" else 0)]
+        split, position = self.positions[row]
+        values = self.probability[position + (len(self.splits["train"]) if split != "train" else 0)]
         best = np.argsort(-values, kind="stable")[:NUM_CANDIDATES]
         return [(self.class_names[number], float(values[number])) for number in best]
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON has it; what is not a finite number is null."""
-    value = value.item() if hasattr(value, "item") else value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, str | int | bool | None) else str(value)

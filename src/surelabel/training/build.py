@@ -13,10 +13,10 @@ from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig
 from surelabel.core.method import Method, Task
 from surelabel.core.stages import seed_of
 from surelabel.data import load_corpus
-from surelabel.data.augment import Augment, statistics
+from surelabel.data.augment import Augment, input_statistics
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.loader import Loader
-from surelabel.data.relabel import trusted_rows
+from surelabel.data.relabel import mark_trusted
 from surelabel.errors import ConfigError
 from surelabel.models.network import Network
 
@@ -33,12 +33,12 @@ def corpus(
     """
     loaded = load_corpus(data, given)
     if noise_config is None:
-        return trusted_rows(loaded, data), None
-    parts = _labelled(loaded)
+        return mark_trusted(loaded, data), None
+    parts = _labelled_parts(loaded)
     clean = torch.cat([part.label if part.clean is None else part.clean for part in parts])
     ids = np.concatenate([part.ids for part in parts])
     given, manifest = noise.inject(
-        clean.numpy(), loaded.class_names, noise_config, seed, ids=ids, inputs=_reader(parts)
+        clean.numpy(), loaded.class_names, noise_config, seed, ids=ids, inputs=_make_reader(parts)
     )
     labels = torch.split(torch.from_numpy(given), [len(part) for part in parts])
     noisy = [
@@ -46,26 +46,26 @@ def corpus(
         for p, label in zip(parts, labels, strict=True)
     ]
     injected = replace(loaded, train=noisy[0], validation=noisy[1] if len(noisy) > 1 else None)
-    marked = trusted_rows(injected, data, before=loaded)
-    return marked, _restated(manifest, marked)
+    marked = mark_trusted(injected, data, before=loaded)
+    return marked, _restate(manifest, marked)
 
 
-def _labelled(corpus: Corpus) -> list[Examples]:
+def _labelled_parts(corpus: Corpus) -> list[Examples]:
     """Return the parts whose labels get noise."""
     return [part for part in (corpus.train, corpus.validation) if part is not None]
 
 
-def _restated(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
+def _restate(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
     """Describe the labels that are trained on: confirmed ones are set after the draw."""
-    parts = _labelled(corpus)
+    parts = _labelled_parts(corpus)
     num_set = sum(int(part.trusted.sum()) for part in parts if part.trusted is not None)
     if not num_set:
         return manifest
     label, clean = (torch.cat([getattr(part, name) for part in parts]).numpy() for name in ("label", "clean"))
-    return noise.restated(manifest, clean, label, f"then {num_set} confirmed labels set")
+    return noise.restate(manifest, clean, label, f"then {num_set} confirmed labels set")
 
 
-def _reader(parts: list[Examples]) -> noise.Inputs:
+def _make_reader(parts: list[Examples]) -> noise.Inputs:
     """Return a function that reads inputs at rising row numbers, counted over all parts."""
     *starts, _ = np.cumsum([0, *map(len, parts)])
 
@@ -125,11 +125,11 @@ def make_backbone(
     Return it with the scale of inputs that its weights expect, otherwise `scale`, and a note for
     the user.
     """
-    backbone = models.backbone(config.name, input_shape, config.options)
+    backbone = models.make_backbone(config.name, input_shape, config.options)
     if config.weights is None:
         return backbone, scale, None
     note = models.start_from(backbone, config.weights)
-    own = models.pixel_scale(backbone, input_shape)
+    own = models.get_pixel_scale(backbone, input_shape)
     return backbone, scale if own is None else own, note
 
 
@@ -146,17 +146,17 @@ def notes(method: Method) -> list[str]:
 
 def normalisation(corpus: Corpus) -> tuple[Tensor, Tensor]:
     """Return mean and standard deviation of inputs, in a shape that broadcasts to one input."""
-    x, look = corpus.train.x, corpus.look
+    x, look = corpus.train.x, corpus.image_defaults
     if look.mean is not None and look.std is not None:
         mean, std = torch.tensor(look.mean), torch.tensor(look.std)
     else:
         most = max(1, min(MEASURED_ROWS, MEASURED_BYTES // (math.prod(x.shape[1:]) * x.dtype.itemsize)))
-        mean, std = statistics(x if isinstance(x, Tensor) else x[_spread(len(x), most)])
+        mean, std = input_statistics(x if isinstance(x, Tensor) else x[_spread_rows(len(x), most)])
     shape = (-1, *[1] * (len(x.shape) - 2))
     return mean.view(shape), std.view(shape)
 
 
-def _spread(num_rows: int, most: int) -> Tensor:
+def _spread_rows(num_rows: int, most: int) -> Tensor:
     """Return at most `most` positions, evenly spaced over all rows."""
     return torch.linspace(0, num_rows - 1, min(most, num_rows)).long()
 
@@ -186,12 +186,12 @@ def task(
 def method(config: RunConfig, task: Task) -> Method:
     """Make the configured method for a task."""
     name = config.method.name
-    return methods.find(name)(task, **methods.checked_options(name, config.method.options))
+    return methods.find(name)(task, **methods.validate_options(name, config.method.options))
 
 
 def loader(config: RunConfig, corpus: Corpus, device: torch.device) -> Loader:
     """Make the loader of training rows, augmented by default if they are images."""
-    rows, train, look = corpus.train, config.train, corpus.look
+    rows, train, look = corpus.train, config.train, corpus.image_defaults
     wanted = rows.is_image and max(rows.x.shape[2:]) > models.TINY_SIDE if train.augment is None else train.augment
     if wanted and not rows.is_image:
         raise ConfigError(

@@ -14,9 +14,9 @@ from surelabel.config import RunConfig
 from surelabel.core.stages import View, seed_of
 from surelabel.data import cache
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.inputs import Inputs, Mapped, digest_of
+from surelabel.data.inputs import Inputs, MappedInputs, digest_inputs
 from surelabel.data.loader import Loader
-from surelabel.data.rows import Look
+from surelabel.data.sources.interface import ImageDefaults
 from surelabel.engine import distributed
 from surelabel.errors import ConfigError, RunError
 from surelabel.models import Extractor
@@ -92,7 +92,7 @@ def extract(corpus: Corpus, extractor: Extractor | None, config: RunConfig, say:
         train=sweep.of(corpus.train),
         validation=None if corpus.validation is None else sweep.of(corpus.validation),
         tests={name: sweep.of(rows) for name, rows in corpus.tests.items()},
-        look=Look(),
+        image_defaults=ImageDefaults(),
     )
 
 
@@ -113,8 +113,8 @@ class _Sweep:
 
     def of(self, rows: Examples) -> Examples:
         """Return the rows with their features as inputs."""
-        key = cache.key_of("features", self.weights, digest_of(rows.x), tuple(rows.x.shape), rows.crop)
-        found = cache.array(
+        key = cache.make_key("features", self.weights, digest_inputs(rows.x), tuple(rows.x.shape), rows.crop)
+        found = cache.load_or_fill(
             key, (len(rows), self.extractor.num_features), np.float32, lambda out: self._fill(out, rows)
         )
         return replace(rows, x=_inputs(found, key), crop=None)
@@ -144,5 +144,5 @@ def _refuse_not_finite(features: Tensor, ids: np.ndarray) -> None:
 
 def _inputs(array: np.ndarray, key: str) -> Inputs:
     if isinstance(array, np.memmap) and array.nbytes > IN_MEMORY_BELOW:
-        return Mapped(Path(str(array.filename)), array, stamp=key)
+        return MappedInputs(Path(str(array.filename)), array, stamp=key)
     return torch.from_numpy(np.array(array))

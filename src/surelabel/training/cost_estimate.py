@@ -18,7 +18,7 @@ from surelabel.config import RunConfig
 from surelabel.console import Silent
 from surelabel.core.state import SampleStore
 from surelabel.data.corpus import Corpus
-from surelabel.data.duplicates import Twins, hashes, leaked, twins
+from surelabel.data.duplicates import DuplicateGroup, find_duplicates, find_leaked_rows, hash_rows
 from surelabel.data.inputs import Inputs
 from surelabel.engine.loop import Interrupted
 from surelabel.runs.run_dir import RunDir
@@ -44,7 +44,7 @@ class Plan:
     class_counts: dict[str, int]
     """Given labels of the training rows."""
     input_shape: tuple[int, ...]
-    twins: list[Twins] | None
+    twins: list[DuplicateGroup] | None
     """Groups of equal training inputs; None if they were not searched for."""
     leaked: dict[str, list[str]] | None
     """Ids of test rows whose input is also a training input, by test set."""
@@ -92,8 +92,8 @@ class _Stopwatch(Silent):
 def plan(config: RunConfig) -> Plan:
     """Inspect the data and train a few steps in a temporary folder."""
     corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
-    groups, shared = _duplicates(corpus)
-    watch = _timed(config, corpus, manifest)
+    groups, shared = _find_duplicates(corpus)
+    watch = _time_steps(config, corpus, manifest)
     sizes = {name: len(rows) for name, rows in _parts(corpus).items()}
     return Plan(
         sizes=sizes,
@@ -101,12 +101,12 @@ def plan(config: RunConfig) -> Plan:
         input_shape=corpus.train.input_shape,
         twins=groups,
         leaked=shared,
-        bytes=_memory(config, corpus),
+        bytes=_count_bytes(config, corpus),
         is_in_memory=isinstance(corpus.train.x, Tensor),
         epochs=watch.epochs,
         batches=watch.batches,
         step_seconds=watch.step_seconds,
-        total_seconds=_total(config, watch, sum(sizes.values()) - sizes["train"]),
+        total_seconds=_total_seconds(config, watch, sum(sizes.values()) - sizes["train"]),
         warnings=watch.warnings,
     )
 
@@ -121,17 +121,17 @@ def _class_counts(corpus: Corpus) -> dict[str, int]:
     return dict(zip(corpus.class_names, counts, strict=True))
 
 
-def _duplicates(corpus: Corpus) -> tuple[list[Twins] | None, dict[str, list[str]] | None]:
+def _find_duplicates(corpus: Corpus) -> tuple[list[DuplicateGroup] | None, dict[str, list[str]] | None]:
     parts = [corpus.train, *corpus.tests.values()]
     if any(not isinstance(rows.x, Tensor) and len(rows) > HASHED_ROWS for rows in parts):
         return None, None
-    keys = hashes(corpus.train.x)
-    shared = {name: leaked(keys, hashes(rows.x)) for name, rows in corpus.tests.items()}
+    keys = hash_rows(corpus.train.x)
+    shared = {name: find_leaked_rows(keys, hash_rows(rows.x)) for name, rows in corpus.tests.items()}
     ids = {name: [str(corpus.tests[name].ids[p]) for p in positions] for name, positions in shared.items()}
-    return twins(corpus.train, keys), ids
+    return find_duplicates(corpus.train, keys), ids
 
 
-def _memory(config: RunConfig, corpus: Corpus) -> dict[str, int]:
+def _count_bytes(config: RunConfig, corpus: Corpus) -> dict[str, int]:
     """Return the bytes of inputs, per-sample tables, and weights with the optimiser."""
     rows = corpus.train
     job = build.task(
@@ -141,20 +141,20 @@ def _memory(config: RunConfig, corpus: Corpus) -> dict[str, int]:
     stores = [module for module in method.modules() if isinstance(module, SampleStore)]
     weights = sum(p.numel() * p.element_size() for net in method.networks().values() for p in net.parameters())
     return {
-        "inputs": sum(_size(part.x) for part in _parts(corpus).values()),
+        "inputs": sum(_num_bytes(part.x) for part in _parts(corpus).values()),
         "per-sample state": sum(store.num_bytes for store in stores),
         "weights and optimiser": weights * OPTIMISER_COPIES[config.optimiser.name],
     }
 
 
-def _size(x: Inputs) -> int:
+def _num_bytes(x: Inputs) -> int:
     count = 1
     for side in x.shape:
         count *= side
     return count * x.dtype.itemsize
 
 
-def _timed(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None) -> _Stopwatch:
+def _time_steps(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None) -> _Stopwatch:
     """Train a few steps in a temporary folder, in one process."""
     alone = config.model_copy(update={"train": config.train.model_copy(update={"devices": 1})})
     watch = _Stopwatch()
@@ -163,7 +163,7 @@ def _timed(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None) -
     return watch
 
 
-def _total(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:
+def _total_seconds(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:
     """Return the seconds of all epochs and evaluations at the pace of the timed steps."""
     training = watch.epochs * watch.batches
     evaluated = watch.epochs / config.train.evaluate_every * num_evaluated / config.train.batch_size

@@ -12,7 +12,7 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.data import read_inputs
 from surelabel.data.corpus import refuse_not_finite
-from surelabel.data.inputs import Inputs, Lazy
+from surelabel.data.inputs import Inputs, LazyInputs
 from surelabel.errors import RunError
 from surelabel.files import replace_csv
 from surelabel.models import Extractor
@@ -65,7 +65,7 @@ class TrainedModel:
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
         extractor = cached_features.load(run_dir) if config.model.cache_features else None
         shape, stored = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
-        parts = _with_window(config, shape, stored), tuple(data["class_names"]), shape, given
+        parts = _with_image_size(config, shape, stored), tuple(data["class_names"]), shape, given
         weights = read_tensors(run_dir.weights_file)
         try:
             return cls(*parts, weights, extractor, device)
@@ -96,18 +96,18 @@ class TrainedModel:
     @torch.no_grad()
     def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
         """Return (N,) tau of raw inputs; None for methods without."""
-        inputs = self._checked(x)
-        if self.method.confidence(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
+        inputs = self._check(x)
+        if self.method.tau(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
             return None
-        return self._sweep(self.method.confidence, inputs, batch_size)
+        return self._sweep(self.method.tau, inputs, batch_size)
 
     def seen(self, raw: Tensor) -> Tensor:
         """Return the inputs of the method: raw ones, or features if the run trained on these."""
         raw = raw.to(self.device)
         return raw if self.extractor is None else self.extractor(raw)
 
-    def _checked(self, x: Any) -> Inputs:
-        inputs = x if isinstance(x, Lazy) else torch.as_tensor(x)
+    def _check(self, x: Any) -> Inputs:
+        inputs = x if isinstance(x, LazyInputs) else torch.as_tensor(x)
         if tuple(inputs.shape[1:]) != self.input_shape:
             raise ValueError(
                 f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}"
@@ -116,13 +116,13 @@ class TrainedModel:
         return inputs.float() if isinstance(inputs, Tensor) and inputs.dtype == torch.float64 else inputs
 
     def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:
-        inputs = self._checked(x)
+        inputs = self._check(x)
         # By positions, because inputs may be larger than memory; no rows make one empty part.
         rows = torch.split(torch.arange(len(inputs)), batch_size)
         return torch.cat([function(self.seen(inputs[part])).float().cpu() for part in rows]).numpy()
 
 
-def _with_window(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, ...]) -> RunConfig:
+def _with_image_size(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, ...]) -> RunConfig:
     """Add the image size and crop of a named data set, so that new images are treated alike."""
     if shape == stored:
         return config

@@ -40,8 +40,9 @@ def train(
         task = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
         return build.method(config, task)
 
+    torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
     method = make_method(config.train.seed)
-    warnings = [*config.notices(), *method.warnings(), *build.notes(method)]
+    warnings = [*config.notices(), *method.advice("settings"), *build.notes(method)]
     # A saved state replaces the weights of a warm start.
     warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
     warnings += [] if warm is None else warm.apply(method)

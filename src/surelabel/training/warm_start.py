@@ -54,7 +54,7 @@ class WarmStart:
         usual = _USUAL if _USUAL in there else there[0]
         here = prefixes(own)
         by_name = {prefix: prefix if prefix in there else usual for prefix in here if prefix in networks}
-        copies = {prefix: _copied(prefix, by_name, own) for prefix in here if prefix not in networks}
+        copies = {prefix: _find_original(prefix, by_name, own) for prefix in here if prefix not in networks}
         return by_name | {prefix: by_name.get(source or "", usual) for prefix, source in copies.items()}
 
     def _fits(self, part: str, found: Tensor | None, value: Tensor) -> bool:
@@ -90,7 +90,7 @@ def prefixes(state: dict[str, Tensor]) -> list[str]:
     return sorted({name.partition(_BODY)[0] for name in state if _BODY in name})
 
 
-def _copied(copy: str, networks: dict[str, str], own: dict[str, Tensor]) -> str | None:
+def _find_original(copy: str, networks: dict[str, str], own: dict[str, Tensor]) -> str | None:
     """Return the network that a copy was made from: the one with equal weights."""
     values = {name.removeprefix(copy): value for name, value in own.items() if name.startswith(f"{copy}{_BODY}")}
     for network in networks:

@@ -1,4 +1,4 @@
-"""Tiny data sets in the layouts in which they are published."""
+"""Tiny data sets in their published layouts."""
 
 import io
 import json
@@ -16,28 +16,28 @@ from PIL import Image
 
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.benchmarks.cifar_sets import CIFAR10_CLASSES, CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
+from surelabel.data.benchmarks.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES, CIFAR100_SUPERCLASSES
 from surelabel.data.corpus import Corpus
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoded images are kept apart from the user's own."""
+    """Keep decoded images apart from the user's cache."""
     monkeypatch.setenv("SURELABEL_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
 @pytest.fixture
 def load() -> Callable[..., Corpus]:
-    """A named set from a folder; `options` are the set's, the rest are fields of the configuration."""
+    """Load a named data set from a folder; keyword arguments are fields of the configuration."""
 
-    def loaded(name: str, root: Path, options: dict | None = None, **fields: object) -> Corpus:
+    def load_set(name: str, root: Path, options: dict | None = None, **fields: object) -> Corpus:
         return load_corpus(DataConfig(source=name, root=str(root), options=options or {}, **fields))
 
-    return loaded
+    return load_set
 
 
-class CifarFiles:
-    """Writes the same few images of CIFAR in any of its layouts; image i of a part is grey, of value i."""
+class CifarWriter:
+    """Writes a few images of CIFAR in any layout; image i of a part is grey with value i."""
 
     def __init__(self, classes: tuple[str, ...], num_train: int = 10, num_test: int = 4) -> None:
         self.is_ten, self.classes = len(classes) == 10, classes
@@ -49,14 +49,14 @@ class CifarFiles:
         self.coarse = {part: [label % 20 for label in labels] for part, labels in self.labels.items()}
 
     def batches(self, folder: Path) -> Path:
-        """The original Python batches."""
+        """Write the original Python batches."""
         folder.mkdir(parents=True)
         for name, (part, rows) in self._batch_rows().items():
             (folder / name).write_bytes(pickle.dumps(self._batch(part, rows), 2))
         return folder
 
     def archive(self, path: Path) -> Path:
-        """The archive of the batches, with the folder's usual name in it."""
+        """Write the archive of the batches."""
         folder = self.batches(path.parent / "unpacked")
         with tarfile.open(path, "w:gz") as archive:
             archive.add(folder, "cifar-10-batches-py" if self.is_ten else "cifar-100-python")
@@ -64,7 +64,10 @@ class CifarFiles:
         return path
 
     def parquet(self, folder: Path, num_shards: int = 0, names: bool = True, **columns: list[int]) -> Path:
-        """Files of the Hugging Face hub; 0 shards are one file without numbers. `columns` are added to train."""
+        """Write the files of the Hugging Face hub; without shards there is one file per part.
+
+        `columns` are added to train, and `names` tells whether the schema states class names.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         for part, labels in self.labels.items():
             own = {"label": labels} if self.is_ten else {"fine_label": labels, "coarse_label": self.coarse[part]}
@@ -76,7 +79,7 @@ class CifarFiles:
         return folder
 
     def pictures(self, root: Path) -> Path:
-        """Class folders of PNGs."""
+        """Write class folders of PNGs."""
         for part, labels in self.labels.items():
             for row, label in enumerate(labels):
                 path = root / part / self.classes[label] / f"{row:04d}.png"
@@ -116,12 +119,12 @@ class CifarFiles:
 
 
 @pytest.fixture
-def cifar10() -> CifarFiles:
-    """Ten images of CIFAR-10, one of each class, and four to test."""
-    return CifarFiles(CIFAR10_CLASSES)
+def cifar10() -> CifarWriter:
+    """Write ten training images of CIFAR-10, one of each class, and four test images."""
+    return CifarWriter(CIFAR10_CLASSES)
 
 
 @pytest.fixture
-def cifar100() -> CifarFiles:
-    """The same of CIFAR-100."""
-    return CifarFiles(CIFAR100_CLASSES)
+def cifar100() -> CifarWriter:
+    """Write ten training and four test images of CIFAR-100."""
+    return CifarWriter(CIFAR100_CLASSES)

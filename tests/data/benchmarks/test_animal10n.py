@@ -10,7 +10,7 @@ RECORD = 4 + 4 + 3 * 64 * 64
 
 
 def records(labels, order="<"):
-    """As the binary version has them: id, label, channels; picture i has the values i, i + 1, i + 2 in its channels."""
+    """Make records of id, label and pixels; the channels of picture i are i, i + 1 and i + 2."""
     kind = np.dtype([("id", f"{order}i4"), ("label", f"{order}i4"), ("pixels", "u1", (3, 64, 64))])
     rows = np.zeros(len(labels), kind)
     rows["id"], rows["label"] = 7_000_000 + np.arange(len(labels)), labels
@@ -35,7 +35,7 @@ def write_raw(root, paint, size=(64, 64)):
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_the_binary_version_in_either_byte_order(tmp_path, load, order):
+def test_the_binary_version_is_read_in_either_byte_order(tmp_path, load, order):
     corpus = load("animal10n", write_binary(tmp_path, order))
     assert corpus.train.x.shape == (6, 3, 64, 64)
     assert corpus.train.x[1, :, 5, 5].tolist() == [1, 2, 3]
@@ -46,7 +46,7 @@ def test_the_binary_version_in_either_byte_order(tmp_path, load, order):
     assert corpus.class_names == CLASSES
 
 
-def test_the_raw_version_is_sorted(tmp_path, paint, load):
+def test_the_files_of_the_raw_version_are_sorted(tmp_path, paint, load):
     corpus = load("animal10n", write_raw(tmp_path, paint))
     assert corpus.train.ids.tolist() == [
         "training/0_a.jpg",
@@ -58,35 +58,33 @@ def test_the_raw_version_is_sorted(tmp_path, paint, load):
     assert corpus.tests["test"].ids.tolist() == ["testing/2_x.jpg", "testing/3_y.jpg"]
 
 
-def test_the_raw_version_may_lie_a_folder_deeper_and_in_other_sizes(tmp_path, paint, load):
+def test_the_raw_version_may_be_one_folder_deeper_and_of_other_sizes(tmp_path, paint, load):
     corpus = load("animal10n", write_raw(tmp_path / "raw_image_ver", paint, (90, 70)).parent)
     assert corpus.train.x.shape == (4, 3, 64, 64)
 
 
-def test_the_authors_do_not_augment(tmp_path, load):
-    look = load("animal10n", write_binary(tmp_path)).look
+def test_there_is_no_augmentation_by_default(tmp_path, load):
+    look = load("animal10n", write_binary(tmp_path)).image_defaults
     assert look.crop_padding == 0
     assert not look.flip
 
 
-def test_labels_that_are_none_in_both_byte_orders_are_refused(tmp_path, load):
+def test_labels_that_are_invalid_in_both_byte_orders_are_refused(tmp_path, load):
     (write_binary(tmp_path) / "data_batch_9.bin").write_bytes(records([1, 10]))
-    with pytest.raises(DataError, match=r"data_batch_9\.bin: in neither byte order are all labels in 0\.\.9"):
+    with pytest.raises(DataError, match=r"data_batch_9\.bin: .* 0\.\.9"):
         load("animal10n", tmp_path)
 
 
 @pytest.mark.parametrize("size", [0, RECORD - 1, RECORD + 8])
-def test_cut_off_batches_are_named(tmp_path, load, size):
+def test_truncated_batches_are_named(tmp_path, load, size):
     (write_binary(tmp_path) / "data_batch_1.bin").write_bytes(records([1, 2])[:size])
-    with pytest.raises(
-        DataError, match=rf"data_batch_1\.bin: {size} bytes are not a number of records of {RECORD} bytes"
-    ):
+    with pytest.raises(DataError, match=rf"data_batch_1\.bin: {size} bytes .* {RECORD} bytes"):
         load("animal10n", tmp_path)
 
 
 def test_a_name_without_a_class_is_refused(tmp_path, paint, load):
     paint(write_raw(tmp_path, paint) / "training/10_x.jpg", size=(64, 64))
-    with pytest.raises(DataError, match=r"training/10_x\.jpg: expected a name that starts with its class, 0_ to 9_"):
+    with pytest.raises(DataError, match=r"training/10_x\.jpg: .* 0_ to 9_"):
         load("animal10n", tmp_path)
 
 
@@ -96,7 +94,7 @@ def test_a_missing_part_is_named(tmp_path, load):
         load("animal10n", tmp_path)
 
 
-def test_inputs_are_the_test_pictures(tmp_path):
+def test_inputs_are_the_test_images(tmp_path):
     x, ids = read_inputs(DataConfig(source="animal10n", root=str(write_binary(tmp_path))), (3, 32, 32))
     assert x.shape == (3, 3, 32, 32)
     assert ids[0] == "test/00000"

@@ -4,16 +4,16 @@ import torch
 from surelabel.config import DataConfig
 from surelabel.data import read_inputs
 from surelabel.data.benchmarks.clothing1m import CLASSES
-from surelabel.data.inputs import Lazy
+from surelabel.data.inputs import LazyInputs
 from surelabel.errors import DataError
 
 SMALL = {"image_size": 8}
 BOTH = "images/2/26/3761328114,905362226.jpg"
-"""In the noisy list with one label and in the clean one with another; with a comma, as published."""
+"""A picture in both lists, with different labels; published names contain commas."""
 
 
 def key(number):
-    """The folders are made of the last three digits of the name."""
+    """Make a key, whose folders are the last three digits of the name."""
     name = f"1{number:09d},2{number:09d}"
     return f"images/{name[-3]}/{name[-2:]}/{name}.jpg"
 
@@ -29,7 +29,7 @@ CLEAN = {BOTH: 5, key(50): 0, key(60): 1, key(61): 2, key(70): 3, key(71): 13}
 
 
 def write(root, paint, texts=".", pictures="images"):
-    """The official tree; `texts` and `pictures` are the places that differ in the wild."""
+    """Write the official layout; the places of `texts` and `pictures` differ between copies."""
     (root / texts).mkdir(parents=True, exist_ok=True)
     for part, keys in KEYS.items():
         (root / texts / f"{part}_key_list.txt").write_text("\n".join(keys) + "\n\n")
@@ -46,7 +46,7 @@ def root(tmp_path, paint):
     return write(tmp_path / "root", paint)
 
 
-def test_training_takes_the_noisy_list_and_tests_the_clean_ones(root, load):
+def test_training_uses_the_noisy_list_and_tests_the_clean_lists(root, load):
     corpus = load("clothing1m", root, **SMALL)
     assert corpus.train.ids.tolist() == KEYS["noisy_train"]
     assert corpus.train.label.tolist() == [NOISY[k] for k in KEYS["noisy_train"]]
@@ -64,13 +64,13 @@ def test_sizes_and_constants_are_those_of_the_paper(root, load):
     corpus = load("clothing1m", root)
     assert corpus.train.x.shape[1:] == (3, 256, 256)
     assert corpus.train.input_shape == (3, 224, 224)
-    assert corpus.look.crop_padding == 0
-    assert corpus.look.mean == pytest.approx((177.5, 166.7, 162.5), abs=0.05)
+    assert corpus.image_defaults.crop_padding == 0
+    assert corpus.image_defaults.mean == pytest.approx((177.5, 166.7, 162.5), abs=0.05)
     assert load("clothing1m", root, image_size=16).train.input_shape == (3, 16, 16)
     assert load("clothing1m", root, crop=200).train.input_shape == (3, 200, 200)
 
 
-def test_clean_training_pictures_are_added_on_request_with_ids_of_their_own(root, load):
+def test_clean_training_pictures_are_added_on_request_with_separate_ids(root, load):
     corpus = load("clothing1m", root, {"use_clean_train": True}, **SMALL)
     assert corpus.train.ids[-3:].tolist() == [BOTH, f"clean/{BOTH}", f"clean/{key(50)}"]
     assert corpus.train.label[-3:].tolist() == [3, 5, 0]
@@ -79,13 +79,13 @@ def test_clean_training_pictures_are_added_on_request_with_ids_of_their_own(root
 @pytest.mark.parametrize(
     ("texts", "pictures"), [("annotations", "images"), ("images", "images"), (".", "."), (".", "images")]
 )
-def test_lists_and_pictures_may_lie_in_any_of_the_usual_places(tmp_path, paint, load, texts, pictures):
+def test_lists_and_pictures_may_be_in_any_of_the_usual_places(tmp_path, paint, load, texts, pictures):
     corpus = load("clothing1m", write(tmp_path, paint, texts, pictures), **SMALL)
     assert corpus.train.ids.tolist() == KEYS["noisy_train"]
     assert len(corpus.tests["test"]) == 2
 
 
-def test_class_names_come_from_the_file_where_it_is_there(root, load):
+def test_class_names_come_from_the_file_if_it_exists(root, load):
     (root / "category_names_eng.txt").write_text("\n".join(f"Class {number}" for number in range(14)))
     assert load("clothing1m", root, **SMALL).class_names[13] == "Class 13"
     (root / "category_names_eng.txt").write_text("One\nTwo\n")
@@ -103,7 +103,7 @@ def test_missing_pictures_are_counted_and_named(root, load):
         load("clothing1m", root, **SMALL)
 
 
-def test_missing_pictures_are_left_out_on_request(root, load, caplog):
+def test_missing_pictures_are_skipped_on_request(root, load, caplog):
     (root / key(7)).unlink()
     corpus = load("clothing1m", root, unreadable="skip", **SMALL)
     assert corpus.train.ids.tolist() == [k for k in KEYS["noisy_train"] if k != key(7)]
@@ -111,7 +111,7 @@ def test_missing_pictures_are_left_out_on_request(root, load, caplog):
     assert f"lacks 1 of 43 listed images (such as {key(7)})" in caplog.text
 
 
-def test_a_class_that_would_be_left_out_as_a_whole_is_named(root, load):
+def test_a_class_that_would_be_skipped_entirely_is_named(root, load):
     for k in KEYS["noisy_train"]:
         if NOISY[k] == 8:
             (root / k).unlink()
@@ -139,7 +139,7 @@ def test_missing_lists_are_named(root, load):
 @pytest.mark.parametrize(
     "line", ["images/0/00/a.jpg 14", "images/0/00/a.jpg", "images/0/00/a.jpg x", "images/0/00/a.jpg -1"]
 )
-def test_bad_lines_are_named(root, load, line):
+def test_invalid_lines_are_named(root, load, line):
     with (root / "noisy_label_kv.txt").open("a") as file:
         file.write(line + "\n")
     with pytest.raises(
@@ -155,7 +155,7 @@ def test_a_key_without_a_label_is_named(root, load):
         load("clothing1m", root, **SMALL)
 
 
-def test_keys_may_not_lead_out_of_the_root(root, load, paint):
+def test_keys_must_not_lead_out_of_the_root(root, load, paint):
     paint(root.parent / "secret.jpg")
     where = "images/../../secret.jpg"
     with (root / "noisy_train_key_list.txt").open("a") as keys, (root / "noisy_label_kv.txt").open("a") as labels:
@@ -165,13 +165,13 @@ def test_keys_may_not_lead_out_of_the_root(root, load, paint):
         load("clothing1m", root, **SMALL)
 
 
-def test_pictures_can_be_decoded_when_they_are_looked_at(root, load):
+def test_pictures_can_be_streamed(root, load):
     streamed, kept = load("clothing1m", root, decode="stream", workers=0, **SMALL), load("clothing1m", root, **SMALL)
-    assert isinstance(streamed.train.x, Lazy)
+    assert isinstance(streamed.train.x, LazyInputs)
     assert (streamed.train.x[torch.tensor([42, 0])] == kept.train.x[[42, 0]]).all()
 
 
-def test_inputs_are_the_test_pictures(root):
+def test_inputs_are_the_test_images(root):
     x, ids = read_inputs(DataConfig(source="clothing1m", root=str(root)), (3, 8, 8))
     assert x.shape == (2, 3, 8, 8)
     assert ids.tolist() == KEYS["clean_test"]

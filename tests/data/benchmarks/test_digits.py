@@ -5,7 +5,7 @@ from surelabel.config import DataConfig
 from surelabel.data import load_corpus
 
 
-def test_the_bundled_digits_are_clean_images_with_a_test_part_of_a_fifth():
+def test_digits_are_clean_images_with_a_fifth_as_the_test_part():
     corpus = load_corpus(DataConfig(source="digits"))
     test = corpus.tests["test"]
     assert (len(corpus.train), len(test)) == (1438, 359)
@@ -14,11 +14,11 @@ def test_the_bundled_digits_are_clean_images_with_a_test_part_of_a_fifth():
     assert corpus.train.x.dtype == torch.uint8
     assert corpus.train.x.max() == 255
     assert torch.equal(corpus.train.clean, corpus.train.label)
-    share = np.bincount(test.label) / np.bincount(torch.cat([test.label, corpus.train.label]))
-    assert np.allclose(share, 0.2, atol=0.01)
+    fractions = np.bincount(test.label) / np.bincount(torch.cat([test.label, corpus.train.label]))
+    assert np.allclose(fractions, 0.2, atol=0.01)
 
 
-def test_ids_say_which_digit_it_is():
+def test_ids_are_rows_of_scikit_learns_digits():
     from sklearn.datasets import load_digits
 
     corpus = load_corpus(DataConfig(source="digits"))
@@ -33,5 +33,5 @@ def test_split_seed_and_test_fraction_choose_the_test_part():
     assert len(load_corpus(DataConfig(source="digits", test_fraction=0.5)).tests["test"]) in (898, 899)
 
 
-def test_they_can_be_enlarged():
+def test_digits_can_be_enlarged():
     assert load_corpus(DataConfig(source="digits", image_size=12)).train.x.shape[1:] == (1, 12, 12)

@@ -40,16 +40,16 @@ def test_the_four_files_are_read(tmp_path, load, pack, folder):
     assert corpus.tests["test"].ids[0] == "test/00000"
     assert corpus.class_names[0] == "T-shirt/top"
     assert corpus.num_classes == 10
-    assert corpus.look.crop_padding == 2
+    assert corpus.image_defaults.crop_padding == 2
 
 
-def test_a_name_ending_in_gz_may_lie(tmp_path, load):
+def test_files_named_gz_need_not_be_compressed(tmp_path, load):
     for path in write(tmp_path).iterdir():
         path.rename(path.with_name(path.name + ".gz"))
     assert len(load("fashion_mnist", tmp_path).train) == 6
 
 
-def test_test_pictures_can_be_read_in_another_shape(tmp_path):
+def test_test_images_can_be_read_in_another_shape(tmp_path):
     config = DataConfig(source="fashion_mnist", root=str(write(tmp_path)))
     x, ids = read_inputs(config, (3, 14, 14))
     assert x.shape == (4, 3, 14, 14)
@@ -65,10 +65,10 @@ def change(path, function):
     [
         ("train-images-idx3-ubyte", lambda b: b[:-5], r"4699 bytes after its header, which promises 4704: cut off"),
         ("train-images-idx3-ubyte", lambda b: b[:9], r"cut off within its header"),
-        ("train-images-idx3-ubyte", lambda b: b"", r"starts with , expected 00000803"),
+        ("train-images-idx3-ubyte", lambda _: b"", r"starts with , expected 00000803"),
         ("train-images-idx3-ubyte", lambda b: b"\0\0\x08\x01" + b[4:], r"starts with 00000801, expected 00000803"),
-        ("train-labels-idx1-ubyte", lambda b: idx(np.arange(5)), r"5 labels for 6 images"),
-        ("t10k-labels-idx1-ubyte", lambda b: idx(np.array([1, 2, 10, 3])), r"row 2 has the class 10; there are 0\.\.9"),
+        ("train-labels-idx1-ubyte", lambda _: idx(np.arange(5)), r"5 labels for 6 images"),
+        ("t10k-labels-idx1-ubyte", lambda _: idx(np.array([1, 2, 10, 3])), r".*row 2 is 10; there are 0\.\.9"),
         ("t10k-labels-idx1-ubyte", lambda b: gzip.compress(b)[:-9], r"not readable"),
     ],
 )

@@ -18,7 +18,7 @@ TEST = {"apple_pie": ["apple_pie/11", "apple_pie/12"], "hot_and_sour_soup": ["ho
 
 
 def write(root, paint):
-    """The release: lists with a header line, a key under two classes, and verification labels beside."""
+    """Write the release: lists with header lines, a key in two classes, verification labels."""
     (root / "meta").mkdir(parents=True)
     (root / "meta/classes.txt").write_text("class_name\napple_pie\nfilet_mignon\nhot_and_sour_soup\n")
     (root / "meta/imagelist.tsv").write_text("class_name/key\n" + "\n".join(KEYS) + "\n\n")
@@ -58,15 +58,15 @@ def test_the_test_set_is_that_of_food101(tmp_path, paint, load, suffix, folder):
     assert test.label.tolist() == [0, 0, 2]
 
 
-def test_sizes_and_constants_are_the_usual_ones(tmp_path, paint, load):
+def test_sizes_and_constants_are_those_of_imagenet(tmp_path, paint, load):
     corpus = load("food101n", write(tmp_path / "root", paint))
     assert corpus.train.x.shape[1:] == (3, 256, 256)
     assert corpus.train.input_shape == (3, 224, 224)
-    assert corpus.look.std == pytest.approx((58.395, 57.12, 57.375))
+    assert corpus.image_defaults.std == pytest.approx((58.395, 57.12, 57.375))
 
 
 @pytest.mark.parametrize("line", ["tofu/k1.jpg", "apple_pie", "apple_pie/"])
-def test_bad_lines_are_named(tmp_path, paint, load, line):
+def test_invalid_lines_are_named(tmp_path, paint, load, line):
     with (write(tmp_path, paint) / "meta/imagelist.tsv").open("a") as file:
         file.write(line)
     with pytest.raises(DataError, match=rf"imagelist\.tsv, line 8: expected CLASS/IMAGE .* got '{line}'"):
@@ -87,7 +87,7 @@ def test_missing_files_are_named(tmp_path, paint, load):
         load("food101n", root, **SMALL)
 
 
-def test_inputs_are_the_test_pictures_or_else_all(tmp_path, paint):
+def test_inputs_are_the_test_images_or_else_the_training_images(tmp_path, paint):
     write(tmp_path / "root", paint)
     write_food101(tmp_path / "other", paint, "txt")
     config = DataConfig(source="food101n", root=str(tmp_path / "root"))

@@ -17,7 +17,7 @@ CONTENT = {
     "more": np.array([[1.5], [2]]),
 }
 
-# What Python 2 and the numpy of its time wrote for {"data": uint8 array [1, 2, 200]}, opcode by opcode.
+# The opcodes that Python 2 wrote for {"data": uint8 array [1, 2, 200]}.
 PYTHON_2 = (
     b"\x80\x02}q\x01U\x04dataq\x02cnumpy.core.multiarray\n_reconstruct\nq\x03cnumpy\nndarray\nq\x04K\x00\x85U\x01b\x87Rq\x05"
     b"(K\x01K\x03\x85cnumpy\ndtype\nq\x06U\x02u1K\x00K\x01\x87Rq\x07(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
@@ -26,7 +26,7 @@ PYTHON_2 = (
 
 
 class Malicious:
-    """Touches a file when it is unpickled."""
+    """An object that touches a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,7 +40,7 @@ def read(content: bytes):
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_arrays_and_plain_values_come_back(protocol):
+def test_arrays_and_plain_values_are_read(protocol):
     found = read(pickle.dumps(CONTENT, protocol))
     assert list(found) == ["data", "labels", "name", "more"]
     assert found["labels"] == [1, 2]
@@ -65,7 +65,7 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path):
     touched = tmp_path / "touched"
     content = pickle.dumps({"data": Malicious(touched)})
     pickle.loads(content)
-    assert touched.exists()  # so it would have worked
+    assert touched.exists()  # the attack works without protection
     touched.unlink()
     with pytest.raises(DataError, match=r"file: refused as a pickle .* \(it names \w+\.\w+"):
         read(content)
@@ -84,7 +84,7 @@ def test_a_malicious_pickle_is_refused_and_not_run(tmp_path):
         b"cos\nsystem\n(S'true'\ntR.",
         b"\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x031+1\x85R.",
         b"\x80\x04\x8c\x05numpy\x8c\x08fromfile\x93\x8c\x0b/etc/passwd\x85R.",
-        # ndarray called with a buffer: would make objects out of bytes
+        # ndarray called with a buffer, which would turn bytes into objects
         b"\x80\x04\x8c\x05numpy\x8c\x07ndarray\x93(K\x01\x85\x8c\x01OC\x08\0\0\0\0\0\0\0\0tR.",
         # attributes of the stand-ins overwritten by BUILD
         b"\x80\x04\x8c\x05numpy\x8c\x05dtype\x93}\x8c\x08__call__K\x01sb.",
@@ -105,7 +105,7 @@ def test_forged_pickles_are_refused(content):
     [np.array([None, 1], dtype=object), np.array(["a"]), np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")])],
     ids=["objects", "text", "records"],
 )
-def test_arrays_of_other_things_than_numbers_are_refused(value):
+def test_arrays_of_anything_but_numbers_are_refused(value):
     for protocol in (2, 5):
         with pytest.raises(DataError, match="refused as a pickle"):
             read(pickle.dumps({"data": value}, protocol))

@@ -10,7 +10,7 @@ from surelabel.errors import ConfigError, DataError
 SMALL = {"image_size": 8}
 THREE = {"num_classes": 3}
 WNIDS = ["n02000002", "n01440764", "n03000003", "n04000004"]
-"""Not in sorted order, so that mapping by sorted folders shows."""
+"""Not sorted, so that a mapping by sorted folders would fail."""
 GOOGLE = {
     "google/q0001/a.jpg": 0,
     "google/q0002/b,b.jpg": 1,
@@ -103,18 +103,18 @@ def test_sizes_and_constants_are_those_of_the_paper(root, load):
     corpus = load("webvision", root, THREE)
     assert corpus.train.x.shape[1:] == (3, 256, 256)
     assert corpus.train.input_shape == (3, 227, 227)
-    assert corpus.look.mean == pytest.approx((123.675, 116.28, 103.53))
+    assert corpus.image_defaults.mean == pytest.approx((123.675, 116.28, 103.53))
 
 
 @pytest.mark.parametrize("subset", ["flickr", "all"])
-def test_other_subsets(root, load, subset):
+def test_other_subsets_can_be_selected(root, load, subset):
     corpus = load("webvision", root, {**THREE, "subset": subset}, **SMALL)
     assert corpus.train.ids.tolist() == ([] if subset == "flickr" else list(GOOGLE)[:4]) + list(FLICKR)
     (root / "info/train_filelist_all.txt").unlink()
     assert load("webvision", root, {**THREE, "subset": subset}, **SMALL).train.ids.tolist() == corpus.train.ids.tolist()
 
 
-def test_full_size_validation_pictures_serve_too(root, load):
+def test_full_size_validation_pictures_are_read(root, load):
     (root / "val_images_256").rename(root / "val_images")
     assert len(load("webvision", root, THREE, **SMALL).tests["test"]) == 3
     shutil.rmtree(root / "val_images")
@@ -123,7 +123,7 @@ def test_full_size_validation_pictures_serve_too(root, load):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_imagenet_in_every_layout_gives_the_same_targets(root, tmp_path, paint, load, layout):
+def test_every_layout_of_imagenet_yields_the_same_labels(root, tmp_path, paint, load, layout):
     layout(tmp_path / "imagenet", paint)
     options = {**THREE, "ilsvrc12": str(tmp_path / "imagenet")}
     tests = load("webvision", root, options, **SMALL).tests
@@ -136,7 +136,7 @@ def test_imagenet_in_every_layout_gives_the_same_targets(root, tmp_path, paint, 
     assert pixels == {f"ilsvrc12/{flat(number)}": pytest.approx(number, abs=2) for number in (1, 2, 3, 5)}
 
 
-def test_too_many_classes_and_other_bad_options(root, load):
+def test_invalid_options_are_named(root, load):
     with pytest.raises(ConfigError, match=r"data\.options\.num_classes: 50 asked for, .*synsets\.txt lists 4"):
         load("webvision", root, **SMALL)
     with pytest.raises(ConfigError, match=r"data\.options\.subset: .*google.*got 'bing'"):
@@ -159,7 +159,7 @@ def test_a_folder_link_out_of_the_root_is_refused(root, tmp_path, load):
         load("webvision", root, THREE, **SMALL)
 
 
-def test_imagenet_that_is_not_there_is_named(root, tmp_path, paint, load):
+def test_missing_files_of_imagenet_are_named(root, tmp_path, paint, load):
     options = {**THREE, "ilsvrc12": str(tmp_path / "imagenet")}
     with pytest.raises(
         DataError, match=r"data\.options\.ilsvrc12: .*no such folder; expected FOLDER/val/WNID.*image-net\.org"
@@ -187,7 +187,7 @@ def test_a_damaged_devkit_is_named(root, tmp_path, paint, load):
         load("webvision", root, options, **SMALL)
 
 
-def test_inputs_are_the_test_pictures(root):
+def test_inputs_are_the_test_images(root):
     x, ids = read_inputs(DataConfig(source="webvision", root=str(root), options=THREE), (3, 8, 8))
     assert x.shape == (3, 3, 8, 8)
     assert ids[0] == "val/val000003.jpg"

@@ -1,4 +1,4 @@
-"""Run directories that nobody trained: what figures choose runs by, and a few rows."""
+"""Small run directories written by hand, for figures to choose from."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from surelabel.config import RunConfig
-from surelabel.paper.figures.found import Found, found_in
+from surelabel.paper.figures.panel_runs import FoundRun, find_runs
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 GIVEN = np.array([0, 1, 1, 2, 0, 2])
@@ -35,7 +35,7 @@ def written(
     input_shape: tuple[int, ...] = (3, 4, 4),
     is_done: bool = True,
 ) -> RunDir:
-    """A finished run of six rows in three classes."""
+    """Write a finished run of six samples in three classes."""
     content = {
         "data": {"source": data},
         "method": {"name": method, "options": options or {}},
@@ -70,9 +70,9 @@ def make(tmp_path: Path):
 
 @pytest.fixture
 def there(tmp_path: Path):
-    """`there()`: the runs of the folder, whose data nobody can read again."""
+    """`there()`: the runs of the folder, whose data cannot be read again."""
 
-    def found() -> list[Found]:
-        return found_in([tmp_path], lambda run: pytest.fail("no figure but the last two needs the data"))
+    def found() -> list[FoundRun]:
+        return find_runs([tmp_path], lambda _: pytest.fail("no figure but the last two needs the data"))
 
     return found

@@ -2,10 +2,10 @@
 
 import pytest
 
-from surelabel.paper.figures.sensitivity import Parameter, sensitivity_figure, sensitivity_text, summarised
-from surelabel.plotting.panels import NOT_RUN
+from surelabel.paper.figures.sensitivity import Parameter, sensitivity_figure, sensitivity_text, summarise
+from surelabel.plotting.drawing import NOT_RUN
 
-POINTS = summarised({10: [0.5], 0.5: [0.8, 0.9, 1.0], None: [0.25, 0.75]})
+POINTS = summarise({10: [0.5], 0.5: [0.8, 0.9, 1.0], None: [0.25, 0.75]})
 PARAMETERS = [Parameter(r"$\lambda$", POINTS, held_at=10), Parameter(r"$\beta$", POINTS[:1])]
 
 

@@ -1,16 +1,15 @@
-"""The data behind the paper's figures of single runs, by hand; and what stays empty where nothing was run."""
+"""Values of the paper's figures of single runs, checked by hand; and panels without a run."""
 
 import numpy as np
 import pytest
 
 from surelabel.paper.figures.confidence_density import (
-    confidence_groups,
     density_figure,
-    density_of,
     density_text,
+    group_confidence,
     span_of,
 )
-from surelabel.paper.figures.corrections import corrections_figure, corrections_text, surest_corrections
+from surelabel.paper.figures.corrections import corrections_figure, corrections_text, find_corrections
 from surelabel.paper.figures.gradient_share import gradient_figure, gradient_shares, gradient_text
 from surelabel.paper.figures.label_pairs import (
     confidence_figure,
@@ -19,22 +18,23 @@ from surelabel.paper.figures.label_pairs import (
     correction_figure,
     correction_table,
     correction_text,
-    shares_of_rows,
     span_of_means,
 )
-from surelabel.paper.figures.training_rows import TrainingRows
+from surelabel.paper.figures.training_samples import TrainingSamples
+from surelabel.plotting.density import estimate_density
+from surelabel.plotting.drawing import NOT_RUN, plain_text
+from surelabel.plotting.heat_maps import row_fractions
 from surelabel.plotting.memorisation import memorisation_figure
-from surelabel.plotting.panels import NOT_RUN, plain_text
 
 NAMES = ("cat", "dog", "bird")
 
 
-def rows_of(given, clean, tau, corrected, weight=None) -> TrainingRows:
+def rows_of(given, clean, tau, corrected, weight=None) -> TrainingSamples:
     given, clean, corrected = map(np.array, (given, clean, corrected))
     weight = np.full(len(given), 0.8) if weight is None else np.array(weight)
     target = np.eye(3)[corrected] * weight[:, None] + (1 - weight[:, None]) / 3
     ids = np.array([f"row {number}" for number in range(len(given))])
-    return TrainingRows(ids, given, clean, np.array(tau), target, corrected, target.max(1), NAMES)
+    return TrainingSamples(ids, given, clean, np.array(tau), target, corrected, target.max(1), NAMES)
 
 
 ROWS = rows_of([0, 1, 1, 2, 0, 2], [0, 0, 1, 2, 2, 2], [0.9, 0.2, 0.8, 1.0, 0.4, np.nan], [0, 0, 1, 2, 0, 1])
@@ -58,16 +58,16 @@ def test_gradient_shares_in_percent_where_they_were_measured():
 
 
 def test_tau_of_clean_and_false_labels():
-    groups = confidence_groups(ROWS)
+    groups = group_confidence(ROWS)
     assert groups["clean labels"].tolist() == [0.9, 0.8, 1.0]
     assert groups["false labels"].tolist() == [0.2, 0.4]
-    density = density_of(np.array([0.1, 0.2, 0.9, 1.0]), num_bins=4)
+    density = estimate_density(np.array([0.1, 0.2, 0.9, 1.0]), num_bins=4)
     assert density.heights.tolist() == [2, 0, 0, 2]
     assert density.mean == pytest.approx(0.55)
 
 
 def test_a_narrow_tau_is_drawn_closer_and_the_text_says_so():
-    wide, narrow = confidence_groups(ROWS), {"clean labels": np.linspace(0.9905, 0.9995, 100)}
+    wide, narrow = group_confidence(ROWS), {"clean labels": np.linspace(0.9905, 0.9995, 100)}
     assert span_of({"a": wide, "b": None}) == (0, 1)
     assert span_of({"a": narrow}) == pytest.approx((0.990, 1.0))
     assert "from 0.99 to 1" in density_text({"a": narrow})
@@ -81,14 +81,14 @@ def test_a_narrow_tau_is_drawn_closer_and_the_text_says_so():
     )
     assert span_of({"a": {"clean labels": np.ones(9)}}) == pytest.approx((0.999, 1.0))  # all in one place
     assert span_of({"a": {"clean labels": np.zeros(9)}}) == pytest.approx((0.0, 0.001))
-    assert density_of(np.array([0.1, 0.995]), (0.99, 1.0), 2).heights.tolist() == pytest.approx([100, 100])
+    assert estimate_density(np.array([0.1, 0.995]), 2, (0.99, 1.0)).heights.tolist() == pytest.approx([100, 100])
 
 
 def test_density_panels_without_a_run_are_empty_and_named():
-    figure = density_figure({r"$\beta$ = 0": confidence_groups(ROWS), r"$\beta$ = 0.3": None})
+    figure = density_figure({r"$\beta$ = 0": group_confidence(ROWS), r"$\beta$ = 0.3": None})
     assert words_in(figure.axes[1]) == [NOT_RUN]
     assert figure.axes[1].get_title() == r"$\beta$ = 0.3"
-    text = density_text({r"$\beta$ = 0": confidence_groups(ROWS), r"$\beta$ = 0.3": None})
+    text = density_text({r"$\beta$ = 0": group_confidence(ROWS), r"$\beta$ = 0.3": None})
     assert "3 clean labels have a mean tau of 0.900" in text
     assert text.endswith("Not run: beta = 0.3.")
 
@@ -111,7 +111,7 @@ def test_confidence_by_clean_row_and_given_column():
 def test_corrected_against_clean_labels():
     table = correction_table(ROWS)
     assert table.cells.tolist() == [[2, 0, 0], [0, 1, 0], [1, 1, 1]]
-    assert shares_of_rows(table)[2].tolist() == pytest.approx([1 / 3] * 3)
+    assert row_fractions(table.cells)[2].tolist() == pytest.approx([1 / 3] * 3)
     text = correction_text({"x": table, "y": None})
     assert text.startswith("x: 66.67 % of 6 corrected labels are the clean ones; most often wrong: bird as cat 1 times")
     figure = correction_figure({"x": table, "y": None})
@@ -121,7 +121,7 @@ def test_corrected_against_clean_labels():
 
 def test_a_hundred_classes_have_few_ticks_and_no_numbers():
     rows = rows_of([0, 1], [0, 0], [0.9, 0.1], [0, 0])
-    many = TrainingRows(**{**vars(rows), "class_names": tuple(map(str, range(100)))})
+    many = TrainingSamples(**{**vars(rows), "class_names": tuple(map(str, range(100)))})
     axes = confidence_figure({"x": confidence_table(many)}).axes[0]
     assert not axes.texts
     assert len(axes.get_xticks()) == 10
@@ -131,7 +131,7 @@ def test_a_hundred_classes_have_few_ticks_and_no_numbers():
 def test_the_surest_corrections_first_and_few_of_a_pair():
     given, corrected = [0, 0, 0, 0, 1, 2], [1, 1, 1, 1, 2, 2]
     rows = rows_of(given, corrected, [1.0] * 6, corrected, [0.9, 0.8, 0.95, 0.7, 0.5, 1.0])
-    chosen = surest_corrections(rows, 4)
+    chosen = find_corrections(rows, 4)
     assert [one.row for one in chosen] == [2, 0, 4, 1]
     assert (chosen[0].given, chosen[0].corrected) == ("cat", "dog")
     assert corrections_text(chosen, rows).endswith("4 of them are right.")
@@ -139,12 +139,12 @@ def test_the_surest_corrections_first_and_few_of_a_pair():
 
 def test_where_no_target_has_moved_the_verdicts_are_shown():
     rows = rows_of([0, 1], [0, 0], [1.0, 1.0], [0, 0])
-    kept = TrainingRows(**{**vars(rows), "target": np.eye(3)[rows.given]})
-    assert [one.row for one in surest_corrections(kept)] == [1]
+    kept = TrainingSamples(**{**vars(rows), "target": np.eye(3)[rows.given]})
+    assert [one.row for one in find_corrections(kept)] == [1]
 
 
 def test_images_have_the_given_label_above_in_red_and_the_corrected_below_in_green():
-    corrections = surest_corrections(ROWS)
+    corrections = find_corrections(ROWS)
     figure = corrections_figure(corrections, [np.zeros((3, 4, 4), np.uint8), np.zeros((1, 80, 80), np.uint8)])
     axes = figure.axes[0]
     assert (axes.get_title(), axes.get_xlabel()) == ("dog", "cat")
@@ -153,7 +153,7 @@ def test_images_have_the_given_label_above_in_red_and_the_corrected_below_in_gre
 
 def test_places_for_images_that_are_not_there_stay_white():
     rows = rows_of([0] * 8, [1] * 8, [1.0] * 8, [1] * 8)
-    figure = corrections_figure(surest_corrections(rows), [np.zeros((3, 4, 4), np.uint8)] * 8)
+    figure = corrections_figure(find_corrections(rows), [np.zeros((3, 4, 4), np.uint8)] * 8)
     assert [axes.axison for axes in figure.axes] == [True] * 8 + [False] * 4
 
 

@@ -1,4 +1,4 @@
-"""Tiny trees in the layouts of the paper's data sets, and finished runs that were never trained."""
+"""Tiny folders in the layouts of the paper's data sets, and finished runs written by hand."""
 
 import io
 import json
@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 
 from surelabel.config import RunConfig
-from surelabel.data.benchmarks.cifar_sets import CIFAR10_CLASSES, CIFAR100_CLASSES
+from surelabel.data.benchmarks.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 
 def picture(value: int, side: int, kind: str = "png") -> bytes:
-    """A noisy image whose brightness is `value`."""
+    """Return a noisy image of brightness `value`."""
     rng = np.random.default_rng(value)
     pixels = rng.integers(0, 56, (side, side, 3)) + value % 200
     buffer = io.BytesIO()
@@ -96,7 +96,7 @@ def whole_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def pretend() -> Callable[[Path, RunConfig, list[dict]], None]:
-    """Writes what tables read of a finished run: configuration, metrics, and that it is done."""
+    """Write the files of a finished run that tables read: configuration, metrics and done."""
 
     def written(path: Path, config: RunConfig, epochs: list[dict], done: bool = True) -> None:
         path.mkdir(parents=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from surelabel.config import Batches, CosineRestarts, MultiStep
-from surelabel.methods import checked_options
-from surelabel.paper.tables import PRESETS, planned
+from surelabel.methods import validate_options
+from surelabel.paper.tables import PRESETS, plan_trials
 
 CAR = ("penalty_weight", "reverse_weight", "correction_start", "momentum", "threshold")
 HARD = (10.0, 0.1, 60, 0.9, 0.95)
@@ -31,7 +31,7 @@ GRID = {
 
 
 def test_table1_trains_everybody_alike():
-    for config in (trial.config for trial in planned("table1", data=Path("pictures"))):
+    for config in (trial.config for trial in plan_trials("table1", data=Path("pictures"))):
         assert config.data.root == str(Path("pictures") / config.data.source)
         assert (config.data.validation_fraction, config.data.epoch) == (0, "all")
         assert (config.model.name, config.model.weights) == ("resnet34", None)
@@ -43,7 +43,7 @@ def test_table1_trains_everybody_alike():
 
 
 def test_table1_is_complete():
-    trials = planned("table1")
+    trials = plan_trials("table1")
     assert len({trial.cell["method"] for trial in trials}) == 12
     assert {trial.seed for trial in trials} == {0, 1, 2}
     assert {(trial.cell["data"], trial.cell["noise"]) for trial in trials} == set(SETTINGS)
@@ -51,7 +51,7 @@ def test_table1_is_complete():
 
 
 def test_table1_gives_car_the_settings_of_the_appendix():
-    for trial in planned("table1", only={"method": ["car"]}):
+    for trial in plan_trials("table1", only={"method": ["car"]}):
         options = trial.config.method.options
         found = tuple(options[name] for name in CAR)
         assert found == SETTINGS[trial.cell["data"], trial.cell["noise"]]
@@ -59,7 +59,7 @@ def test_table1_gives_car_the_settings_of_the_appendix():
 
 
 def test_noise_is_what_the_decision_says():
-    found = {(t.cell["data"], t.cell["noise"]): t.config.noise for t in planned("table1", only={"seed": ["0"]})}
+    found = {(t.cell["data"], t.cell["noise"]): t.config.noise for t in plan_trials("table1", only={"seed": ["0"]})}
     for (data, word), noise in found.items():
         kind, rate = word.split(":")
         assert noise.rate == float(rate)
@@ -70,7 +70,7 @@ def test_noise_is_what_the_decision_says():
 
 
 def test_table2_is_clothing1m():
-    trials = {trial.cell["method"]: trial.config for trial in planned("table2", data=Path("pictures"))}
+    trials = {trial.cell["method"]: trial.config for trial in plan_trials("table2", data=Path("pictures"))}
     assert len(trials) == 10
     for config in trials.values():
         assert (config.data.source, config.data.root) == ("clothing1m", str(Path("pictures/clothing1m")))
@@ -86,7 +86,7 @@ def test_table2_is_clothing1m():
 
 
 def test_table3_is_mini_webvision():
-    trials = {trial.cell["method"]: trial.config for trial in planned("table3", data=Path("pictures"))}
+    trials = {trial.cell["method"]: trial.config for trial in plan_trials("table3", data=Path("pictures"))}
     assert len(trials) == 8
     for config in trials.values():
         assert (config.data.source, config.data.root) == ("webvision", str(Path("pictures/webvision")))
@@ -104,7 +104,7 @@ def test_table3_is_mini_webvision():
 
 
 def test_memorisation_has_both_schedules_of_cross_entropy():
-    trials = {trial.cell["training"]: trial.config for trial in planned("memorisation")}
+    trials = {trial.cell["training"]: trial.config for trial in plan_trials("memorisation")}
     assert list(trials) == ["cross_entropy_multi_step", "cross_entropy_cosine", "car"]
     steps = trials["cross_entropy_multi_step"].optimiser
     assert steps.rate == 0.02
@@ -115,7 +115,7 @@ def test_memorisation_has_both_schedules_of_cross_entropy():
 
 
 def test_sensitivity_changes_one_parameter_at_a_time():
-    trials = planned("sensitivity")
+    trials = plan_trials("sensitivity")
     for data in ("cifar10", "cifar100"):
         found: dict[str, set[str]] = {}
         for trial in (trial for trial in trials if trial.cell["data"] == data):
@@ -130,27 +130,27 @@ def test_sensitivity_changes_one_parameter_at_a_time():
 
 def test_equal_configurations_share_a_name():
     named = {}
-    for trial in planned("ablation"):
+    for trial in plan_trials("ablation"):
         named.setdefault((trial.cell["data"], trial.cell["noise"], trial.seed), {})[trial.cell["variant"]] = trial.name
     for (data, _, _), names_of in named.items():
         assert (names_of["car"] == names_of["without_reverse_term"]) == (data == "cifar10")
         assert len(set(names_of.values())) == (3 if data == "cifar10" else 4)
-    table1 = {trial.name for trial in planned("table1", only={"method": ["car", "cross_entropy"]})}
-    assert {trial.name for trial in planned("correction")} <= table1
+    table1 = {trial.name for trial in plan_trials("table1", only={"method": ["car", "cross_entropy"]})}
+    assert {trial.name for trial in plan_trials("correction")} <= table1
     plain = {"strategy": ["none"], "method": ["cross_entropy"]}
-    assert {trial.name for trial in planned("strategies", only=plain)} <= table1
-    without = {t.name for t in planned("ablation", only={"variant": ["without_target_estimation"]})}
-    assert {t.name for t in planned("strategies", only={"method": ["car"], "strategy": ["none"]})} == without
+    assert {trial.name for trial in plan_trials("strategies", only=plain)} <= table1
+    without = {t.name for t in plan_trials("ablation", only={"variant": ["without_target_estimation"]})}
+    assert {t.name for t in plan_trials("strategies", only={"method": ["car"], "strategy": ["none"]})} == without
 
 
 def test_a_name_does_not_hang_on_where_data_lie():
     for preset in ("table1", "table3"):
-        here, there = (planned(preset, data=Path(root), only={"method": ["car"]}) for root in ("a", "b/c"))
+        here, there = (plan_trials(preset, data=Path(root), only={"method": ["car"]}) for root in ("a", "b/c"))
         assert [trial.name for trial in here] == [trial.name for trial in there]
 
 
 def test_original_protocols_are_those_of_the_papers():
-    trials = planned("table1", protocol="original", only={"seed": ["0"]})
+    trials = plan_trials("table1", protocol="original", only={"seed": ["0"]})
     found = {(t.cell["method"], t.cell["data"], t.cell["noise"]): t.config for t in trials}
     assert "bootstrap" not in {method for method, _, _ in found}
     assert "self_ensemble" not in {method for method, _, _ in found}
@@ -162,7 +162,7 @@ def test_original_protocols_are_those_of_the_papers():
     assert elr.method.options == {"regularisation": 1.0, "momentum": 0.9}
     assert found["nlnl", "cifar10", "symmetric:0.2"].train.epochs == 3 * 720
     assert found["forward", "cifar100", "block:0.4"].train.epochs == 2 * 150
-    car = {t.name for t in planned("table1", only={"method": ["car"], "seed": ["0"]})}
+    car = {t.name for t in plan_trials("table1", only={"method": ["car"], "seed": ["0"]})}
     assert {t.name for t in trials if t.cell["method"] == "car"} == car
     assert all(config.model.name == "resnet34" for config in found.values())
 
@@ -188,7 +188,7 @@ ORIGINALS = {
 
 @pytest.mark.parametrize(("table", "method", "data"), ORIGINALS)
 def test_original_schedules(table, method, data):
-    trials = planned(table, protocol="original", only={"method": [method]})
+    trials = plan_trials(table, protocol="original", only={"method": [method]})
     configs = [trial.config for trial in trials if trial.config.data.source == data]
     assert configs
     for config in configs:
@@ -202,8 +202,8 @@ def test_every_method_exists_and_takes_its_options():
     seen = set()
     for name, preset in PRESETS.items():
         for protocol in preset.protocols:
-            for trial in planned(name, protocol=protocol):
+            for trial in plan_trials(name, protocol=protocol):
                 method = trial.config.method
                 if str(method) not in seen:
                     seen.add(str(method))
-                    assert checked_options(method.name, method.options) is not None
+                    assert validate_options(method.name, method.options) is not None

@@ -2,18 +2,18 @@
 
 import pytest
 
-from surelabel.paper.published import published
-from surelabel.paper.tables import PRESETS, planned
+from surelabel.paper.published import read_published
+from surelabel.paper.tables import PRESETS, plan_trials
 
 COUNTS = {"table1": 112, "table2": 10, "table3": 32, "ablation": 24, "strategies": 36, "correction": 10}
 
 
 @pytest.mark.parametrize(("name", "count"), COUNTS.items())
 def test_every_number_is_there_and_has_a_cell(name, count):
-    numbers = published(name)
+    numbers = read_published(name)
     assert len(numbers) == count
     measures = {measure.key for measure in PRESETS[name].measures}
-    cells = [trial.cell for trial in planned(name)]
+    cells = [trial.cell for trial in plan_trials(name)]
     for number in numbers:
         assert number.table == name
         assert number.measure in measures
@@ -24,7 +24,7 @@ def test_every_number_is_there_and_has_a_cell(name, count):
 
 
 def found(name, measure="top1", **cell):
-    return [(n.mean, n.std, n.protocol) for n in published(name) if n.measure == measure and n.cell == cell]
+    return [(n.mean, n.std, n.protocol) for n in read_published(name) if n.measure == measure and n.cell == cell]
 
 
 def test_cross_entropy_at_forty_percent_stands_twice():
@@ -64,7 +64,7 @@ def test_some_numbers(name, measure, cell, number):
 
 def test_what_is_not_printed_is_not_there():
     assert found("table1", method="dac", data="cifar10", noise="asymmetric:0.4") == []
-    failed = [n for n in published("ablation") if n.mean is None]
+    failed = [n for n in read_published("ablation") if n.mean is None]
     assert len(failed) == 4
     assert {n.note for n in failed} == {"fails to converge"}
 
@@ -77,11 +77,11 @@ SUMS = {
     "strategies": (2408.81, 24.13),
     "correction": (841.4, 0),
 }
-"""Of all means and all deviations, after every number had been compared with the paper's source."""
+"""Sums of all means and deviations, taken after comparing every number with the paper's source."""
 
 
 @pytest.mark.parametrize(("name", "sums"), SUMS.items())
 def test_no_number_has_changed_since_they_were_compared(name, sums):
-    numbers = published(name)
+    numbers = read_published(name)
     assert sum(number.mean or 0 for number in numbers) == pytest.approx(sums[0])
     assert sum(number.std or 0 for number in numbers) == pytest.approx(sums[1])

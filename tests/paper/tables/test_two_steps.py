@@ -1,4 +1,4 @@
-"""Each distinct method, backbone and data set of the paper's protocol takes two steps on a tiny tree."""
+"""Each method, backbone and data set of the paper's protocol takes two steps on tiny data."""
 
 from pathlib import Path
 
@@ -6,14 +6,14 @@ import pytest
 
 import surelabel
 from surelabel.console import Silent
-from surelabel.paper.tables import PRESETS, Trial, planned
+from surelabel.paper.tables import PRESETS, Trial, plan_trials
 
 
 def distinct() -> dict[str, tuple[str, int]]:
-    """By method, backbone and data set, the preset and the place of a trial that has them."""
+    """Map method, backbone and data set to the preset and the index of a trial with them."""
     found: dict[str, tuple[str, int]] = {}
     for name in PRESETS:
-        for place, trial in enumerate(planned(name)):
+        for place, trial in enumerate(plan_trials(name)):
             config = trial.config
             found.setdefault(f"{config.method.name}-{config.model.name}-{config.data.source}", (name, place))
     return found
@@ -21,17 +21,17 @@ def distinct() -> dict[str, tuple[str, int]]:
 
 CASES = distinct()
 SMALLER = {"clothing1m": {"data.image_size": 64}, "webvision": {"data.image_size": 96, "data.options.num_classes": 5}}
-"""Data sets of large pictures: as small as their networks take them, and no more classes than the tree has."""
+"""Settings for large images: the smallest that the networks accept, and only the classes there."""
 
 
 class Steps(Silent):
-    """Counts the steps of each pass, of which a new one begins with batch 1."""
+    """Counts the steps of each pass; a pass starts with batch 1."""
 
     def __init__(self) -> None:
         self.num_steps: dict[tuple[int, int], int] = {}
         self.passes = 0
 
-    def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:
+    def step(self, epoch: int, batch: int, *_: object) -> None:
         self.passes += batch == 1
         self.num_steps[epoch, self.passes] = self.num_steps.get((epoch, self.passes), 0) + 1
 
@@ -45,7 +45,7 @@ def test_there_are_as_many_as_the_tables_have():
 @pytest.mark.parametrize("case", CASES)
 def test_two_steps(case: str, whole_root: Path, tmp_path: Path):
     name, place = CASES[case]
-    trial: Trial = planned(name, data=whole_root)[place]
+    trial: Trial = plan_trials(name, data=whole_root)[place]
     small = {
         "train.epochs": 1,
         "train.batch_size": 4,

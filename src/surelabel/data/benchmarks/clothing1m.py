@@ -1,37 +1,32 @@
-"""Clothing1M (Xiao et al., 2015): a million pictures of clothes from shops, labelled by the words around them.
+"""Clothing1M (Xiao et al., 2015): a million pictures of clothes, labelled by nearby words.
 
-Training takes the noisy list alone. The 47,570 pictures of the clean training list stay unused, unless the option
-`use_clean_train` adds them. A few pictures are in both lists; their true label is not used even to measure, because clean
-labels are known either for all rows or for none. The text files and the pictures may lie in any of the usual places; their
-names hold commas. Class names are line by line those of category_names_eng.txt, if it is there; the names here stand for it
-and agree in three public copies of the code (the file itself was not seen).
+Training uses the noisy list only; the option `use_clean_train` adds the 47,570 pictures of the
+clean training list. A few pictures are in both lists. Their true labels are not used even for
+metrics, because clean labels are known either for all rows or for none. The lists and the
+pictures may lie in any of the usual places. Class names are the lines of category_names_eng.txt
+if it exists; otherwise those below, on which three public copies of the code agree (we have not
+seen the file itself).
 """
 
 from pathlib import Path
 
-import numpy as np
-
-from surelabel.config import DataConfig, Part
-from surelabel.data.benchmarks.layout import Layout, inside, options_of
-from surelabel.data.benchmarks.listing import Listing, labelled_lines, lines_of, listed_rows
-from surelabel.data.benchmarks.usual import coloured, cropped_look, pixels, sized
-from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts
+from surelabel.config import Part
+from surelabel.data.benchmarks.benchmark import Benchmark, Request, crop_look, to_pixel_range
+from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside
+from surelabel.data.benchmarks.image_list import ImageList, read_labelled_lines, read_lines, read_listed_images
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
-
-KIND = "clothing1m"
-BUNDLED: tuple[str, ...] = ("clothing1m",)
 
 _CLASSES = "T-Shirt Shirt Knitwear Chiffon Sweater Hoodie Windbreaker Jacket Downcoat Suit Shawl Dress Vest Underwear"
 CLASSES = tuple(_CLASSES.split())
 
-_LAYOUT = Layout(
+_DIRECTORY = DatasetDirectory(
     "clothing1m",
     "ROOT/{noisy_train_key_list.txt, noisy_label_kv.txt, clean_{train,val,test}_key_list.txt, clean_label_kv.txt} "
     "(or in ROOT/annotations or ROOT/images) and ROOT/images/0..9 (or ROOT/0..9)",
     "the authors on request: https://github.com/Cysu/noisy_label",
 )
-_NEEDED = (
+_REQUIRED = (
     "noisy_train_key_list.txt",
     "noisy_label_kv.txt",
     "clean_val_key_list.txt",
@@ -41,90 +36,87 @@ _NEEDED = (
 _NAMES_FILE = "category_names_eng.txt"
 _TESTS = {"test": "clean_test_key_list.txt", "clean_validation": "clean_val_key_list.txt"}
 _PREFIX = "images/"
-_SIDE, _CROP = 256, 224
-_MEAN, _STD = pixels(0.6959, 0.6537, 0.6371), pixels(0.3113, 0.3192, 0.3214)
+_MEAN, _STD = to_pixel_range(0.6959, 0.6537, 0.6371), to_pixel_range(0.3113, 0.3192, 0.3214)
 
 
 class Options(Part):
-    """Of clothing1m."""
+    """Options of clothing1m."""
 
     use_clean_train: bool = False
-    """Whether to train on the 47,570 pictures with clean labels too; their ids start with clean/."""
+    """Whether to also train on the 47,570 clean pictures; their ids start with clean/."""
 
 
-def accepts(source: str) -> bool:
-    """By the name."""
-    return source in BUNDLED
-
-
-def read(config: DataConfig, shape: Shape | None = None) -> Parts:
-    """The noisy training list; the clean test list, and the clean validation list as a second test."""
-    options, root, config = options_of(config, Options), _LAYOUT.root(config), sized(config, _SIDE, _CROP)
-    shape = shape or coloured(config, _SIDE)
-    texts = _texts(root, options.use_clean_train)
-    classes = _class_names(texts, root)
-    clean = _labels(texts / "clean_label_kv.txt", classes)
-    train = _listing(texts / "noisy_train_key_list.txt", _labels(texts / "noisy_label_kv.txt", classes), root)
-    if options.use_clean_train:
-        train.extend(_listing(texts / "clean_train_key_list.txt", clean, root, "clean/"))
-    tests = {name: _listing(texts / file, clean, root) for name, file in _TESTS.items()}
+def _read_parts(request: Request[Options]) -> Parts:
+    """Read the noisy list for training, and the clean test and validation lists as tests."""
+    root = request.root
+    lists = _find_lists(request)
+    classes = _read_class_names(lists, root)
+    clean = _read_labels(lists / "clean_label_kv.txt", classes)
+    noisy = _read_labels(lists / "noisy_label_kv.txt", classes)
+    train = _list_images(lists / "noisy_train_key_list.txt", noisy, root)
+    if request.options.use_clean_train:
+        train.extend(_list_images(lists / "clean_train_key_list.txt", clean, root, "clean/"))
+    tests = {name: _list_images(lists / file, clean, root) for name, file in _TESTS.items()}
     return Parts(
-        listed_rows(train, root, _LAYOUT, config, shape),
-        {name: listed_rows(test, root, _LAYOUT, config, shape, is_clean=True) for name, test in tests.items()},
+        read_listed_images(train, request),
+        {name: read_listed_images(test, request, is_clean=True) for name, test in tests.items()},
         classes,
-        cropped_look(config, _MEAN, _STD),
+        crop_look(request.config, _MEAN, _STD),
     )
 
 
-def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
-    """The clean test list."""
-    root, config = _LAYOUT.root(config), sized(config, _SIDE, _CROP)
-    texts = _texts(root, options_of(config, Options).use_clean_train)
-    clean = _labels(texts / "clean_label_kv.txt", _class_names(texts, root))
-    rows = listed_rows(_listing(texts / _TESTS["test"], clean, root), root, _LAYOUT, config, shape)
-    return rows.x, rows.ids
+def _read_test(request: Request[Options]) -> Rows:
+    lists = _find_lists(request)
+    clean = _read_labels(lists / "clean_label_kv.txt", _read_class_names(lists, request.root))
+    return read_listed_images(_list_images(lists / _TESTS["test"], clean, request.root), request)
 
 
-def _texts(root: Path, with_clean_train: bool) -> Path:
-    """The folder with the lists, all of which must be there."""
-    folders = [folder for folder in (root, root / "annotations", root / "images") if (folder / _NEEDED[0]).is_file()]
+def _find_lists(request: Request[Options]) -> Path:
+    """Return the folder of the lists, all of which must be there."""
+    root = request.root
+    folders = [folder for folder in (root, root / "annotations", root / "images") if (folder / _REQUIRED[0]).is_file()]
     folder = folders[0] if folders else root
-    _LAYOUT.require(root, folder, (*_NEEDED, "clean_train_key_list.txt") if with_clean_train else _NEEDED)
-    if not any((root / _pictures(root) / str(digit)).is_dir() for digit in range(10)):
-        raise _LAYOUT.lacks(root, "the pictures, images/0..9")
+    also = ("clean_train_key_list.txt",) if request.options.use_clean_train else ()
+    _DIRECTORY.require(root, folder, (*_REQUIRED, *also))
+    if not any((root / _picture_folder(root) / str(digit)).is_dir() for digit in range(10)):
+        raise _DIRECTORY.missing(root, "the pictures, images/0..9")
     return folder
 
 
-def _pictures(root: Path) -> str:
-    """The folder of pictures: `images` in the root, or the root itself."""
+def _picture_folder(root: Path) -> str:
+    """Return the folder of pictures: `images/` in the root, or the root itself."""
     return _PREFIX if (root / _PREFIX).is_dir() else ""
 
 
-def _class_names(texts: Path, root: Path) -> tuple[str, ...]:
-    if not (texts / _NAMES_FILE).is_file():
+def _read_class_names(lists: Path, root: Path) -> tuple[str, ...]:
+    if not (lists / _NAMES_FILE).is_file():
         return CLASSES
-    names = tuple(line for _, line in lines_of(inside(texts / _NAMES_FILE, root)))
+    names = tuple(line for _, line in read_lines(check_inside(lists / _NAMES_FILE, root)))
     if len(set(names)) != len(CLASSES):
         raise DataError(
-            f"{texts / _NAMES_FILE}: {len(set(names))} different class names; expected {len(CLASSES)} lines"
+            f"{lists / _NAMES_FILE}: {len(set(names))} different class names; expected {len(CLASSES)} lines"
         )
     return names
 
 
-def _labels(path: Path, classes: tuple[str, ...]) -> dict[str, str]:
-    """By key, the name of its class."""
-    return {key: classes[label] for key, label in labelled_lines(path, len(classes))}
+def _read_labels(path: Path, classes: tuple[str, ...]) -> dict[str, str]:
+    """Read the class name of each key."""
+    return {key: classes[label] for key, label in read_labelled_lines(path, len(classes))}
 
 
-def _listing(path: Path, labels: dict[str, str], root: Path, id_prefix: str = "") -> Listing:
-    """The pictures of a key list; ids are keys, wherever the pictures lie."""
-    listing, pictures, without = Listing(), _pictures(root), []
-    for number, key in lines_of(path):
+def _list_images(path: Path, labels: dict[str, str], root: Path, id_prefix: str = "") -> ImageList:
+    """List the pictures of a key list; ids are keys, wherever the pictures lie."""
+    images, folder, unlabelled = ImageList(), _picture_folder(root), []
+    for number, key in read_lines(path):
         if key in labels:
-            listing.add(pictures + key.removeprefix(_PREFIX), labels[key], id_prefix + key)
+            images.add(folder + key.removeprefix(_PREFIX), labels[key], id_prefix + key)
         else:
-            without.append((number, key))
-    if without:
-        more = f" (and {len(without) - 1} more)" if len(without) > 1 else ""
-        raise DataError(f"{path}, line {without[0][0]}: no label for {without[0][1]}{more} in the kv file beside it")
-    return listing
+            unlabelled.append((number, key))
+    if unlabelled:
+        number, key = unlabelled[0]
+        more = f" (and {len(unlabelled) - 1} more)" if len(unlabelled) > 1 else ""
+        raise DataError(f"{path}, line {number}: no label for {key}{more} in the kv file beside it")
+    return images
+
+
+CLOTHING1M = Benchmark(_DIRECTORY, Options, _read_parts, _read_test, side=256, crop=224)

@@ -1,9 +1,14 @@
-"""Pickles read without running anything: plain values and arrays of numbers, nothing else.
+"""Read dictionaries of plain values and number arrays from pickles without running any code.
 
-A pickle names functions for its reader to call. Here the few names that arrays need lead to stand-ins of our own, which
-only collect what they are given; every other name is refused. Not even numpy's own constructors are called: `ndarray`
-with a buffer makes objects out of arbitrary memory. For the same reason files of torch are opened here and not by
-`torch.load`, whose `weights_only` was safe only after several repairs, and which refuses numpy arrays.
+`torch.load(weights_only=True)` cannot do this. It reads only files of `torch.save`, while the
+original CIFAR batches are plain pickles of Python 2; and it refuses numpy arrays, which both the
+batches and the files of CIFAR-N contain. Allowing them with `torch.serialization.safe_globals` is
+not safe: a forged file may then call `numpy.ndarray(shape, "O", buffer)`, which turns arbitrary
+bytes into object pointers.
+
+A pickle names functions for its reader to call. Here the few names that arrays need lead to
+stand-ins, which only collect their arguments; every other name is refused. numpy then makes the
+arrays from bytes and a type that is checked to be a number.
 """
 
 import io
@@ -20,11 +25,11 @@ from surelabel.errors import DataError
 
 _NUMBER = re.compile(r"[|<>=]?([biuf])([1248])")
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C
-"""The first value in files of torch before version 1.6; two more stand before the content."""
+"""First value in files of torch before version 1.6; two more precede the content."""
 
 
 class _Type:
-    """Stands for a numpy dtype of numbers."""
+    """Stand-in for a numpy dtype of numbers."""
 
     __slots__ = ("_code", "_order")
 
@@ -34,7 +39,7 @@ class _Type:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._order = _text(state[1])
 
-    def value(self) -> np.dtype[Any]:
+    def to_numpy(self) -> np.dtype[Any]:
         match = _NUMBER.fullmatch(self._code)
         if not match or self._order not in "|<>=":
             raise ValueError(f"an array of type {self._code!r}")
@@ -42,7 +47,7 @@ class _Type:
 
 
 class _Array:
-    """Stands for a numpy array."""
+    """Stand-in for a numpy array."""
 
     __slots__ = ("_state",)
 
@@ -53,22 +58,24 @@ class _Array:
         *_, shape, dtype, is_fortran, content = state
         self._state = (content, dtype, shape, "F" if is_fortran else "C")
 
-    def value(self) -> np.ndarray:
+    def to_numpy(self) -> np.ndarray:
         content, dtype, shape, order = self._state
         return (
-            np.frombuffer(bytes(content), dtype.value())
+            np.frombuffer(bytes(content), dtype.to_numpy())
             .reshape(shape, order="F" if _text(order) == "F" else "C")
             .copy()
         )
 
 
 class _Call:
-    """A name of the pickle that may be called; without attributes, so that a pickle has nothing to overwrite."""
+    """Stand-in for a function; it has no attributes that a pickle could overwrite."""
 
     __slots__ = ()
 
 
 class _NewType(_Call):
+    """Makes a stand-in for a dtype."""
+
     __slots__ = ()
 
     def __call__(self, *arguments: Any) -> _Type:
@@ -76,7 +83,7 @@ class _NewType(_Call):
 
 
 class _NewArray(_Call):
-    """An empty array: its state follows."""
+    """Makes an empty array, whose state follows in the pickle."""
 
     __slots__ = ()
 
@@ -85,7 +92,7 @@ class _NewArray(_Call):
 
 
 class _FilledArray(_Call):
-    """Arguments are content, type, shape and order."""
+    """Makes an array from content, type, shape and order."""
 
     __slots__ = ()
 
@@ -94,7 +101,7 @@ class _FilledArray(_Call):
 
 
 class _Encode(_Call):
-    """How Python 3 writes bytes for Python 2."""
+    """Makes bytes, as Python 3 writes them for Python 2."""
 
     __slots__ = ()
 
@@ -116,6 +123,8 @@ _STAND_INS = {
 
 
 class _Unpickler(pickle.Unpickler):
+    """Refuses every name that has no stand-in."""
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _STAND_INS:
             raise pickle.UnpicklingError(f"it names {module}.{name}; only arrays of numbers and plain values are read")
@@ -123,45 +132,45 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_pickle(content: BinaryIO, where: str) -> dict[str, Any]:
-    """The dictionary in a pickle, with text keys, and values that are plain or arrays of numbers."""
-    return _guarded(lambda: _dictionary(_unpickled(content)), where)
+    """Read a pickled dictionary whose values are plain or arrays of numbers; keys become text."""
+    return _refuse_errors(lambda: _to_dictionary(_unpickle(content)), where)
 
 
 def read_torch(path: Path) -> dict[str, Any]:
-    """The dictionary of arrays that `torch.save` has written to `path`, in its zip format or the one before."""
-    return _guarded(lambda: _dictionary(_torch_content(path)), str(path))
+    """Read such a dictionary from a file of `torch.save`, in the zip format or the older one."""
+    return _refuse_errors(lambda: _to_dictionary(_unpickle_torch(path)), str(path))
 
 
-def _guarded(read: Callable[[], dict[str, Any]], where: str) -> dict[str, Any]:
+def _refuse_errors(read: Callable[[], dict[str, Any]], where: str) -> dict[str, Any]:
     try:
         return read()
-    # A pickle is a program: one that is damaged or forged can raise anything on its way.
+    # A pickle is a program: a damaged or forged one can raise anything.
     except Exception as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"{where}: refused as a pickle of arrays and plain values ({reason})") from None
 
 
-def _unpickled(content: BinaryIO) -> Any:
-    # Python 2, which wrote the original CIFAR batches, had bytes where we have text.
+def _unpickle(content: BinaryIO) -> Any:
+    # The text of Python 2, which wrote the original CIFAR batches, is bytes.
     return _Unpickler(content, encoding="bytes").load()
 
 
-def _torch_content(path: Path) -> Any:
+def _unpickle_torch(path: Path) -> Any:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             member = next(name for name in archive.namelist() if name.split("/")[-1] == "data.pkl")
-            return _unpickled(io.BytesIO(archive.read(member)))
+            return _unpickle(io.BytesIO(archive.read(member)))
     with path.open("rb") as file:
-        first = _unpickled(file)
+        first = _unpickle(file)
         if first != _TORCH_MAGIC:
             return first
-        return [_unpickled(file) for _ in ("version", "machine", "content")][-1]
+        return [_unpickle(file) for _ in ("version", "machine", "content")][-1]
 
 
-def _dictionary(content: Any) -> dict[str, Any]:
+def _to_dictionary(content: Any) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ValueError(f"expected a dictionary, found {type(content).__name__.lstrip('_').lower()}")
-    return {_text(key): value.value() if isinstance(value, _Array) else value for key, value in content.items()}
+    return {_text(key): value.to_numpy() if isinstance(value, _Array) else value for key, value in content.items()}
 
 
 def _text(value: str | bytes) -> str:

@@ -1,1 +1,1 @@
-"""Read, decode, measure and stream images."""
+"""Images from encoded files or bytes to inputs, decoded once and cached or streamed."""

@@ -1,115 +1,167 @@
-"""One image from its bytes to pixels: upright, without transparency, 8 bits, of the size and channels that were asked for."""
+"""Decode images: upright, without transparency, 8 bits, with the requested size and channels.
+
+Also the way back from pixels to a picture, and the threads that decode many images.
+"""
 
 import errno
 import functools
+import logging
+import os
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
+from torch import Tensor
 
 from surelabel.data.images.encode import Encoded
 from surelabel.data.inputs import Shape
 from surelabel.errors import DataError
 
 _ORIENTATION = 0x0112
-"""The EXIF tag; its values from 5 on swap width and height."""
+"""EXIF tag; values of 5 and more swap width and height."""
 _FORMATS = ("PNG", "JPEG", "WEBP", "MPO", "BMP", "GIF", "TIFF", "PPM", "JPEG2000", "AVIF")
-"""By Pillow's names. Not all that it knows: to try them all takes as long as decoding, and some hand the file to other programs."""
+"""Pillow's names of the formats we try.
+
+Trying all of Pillow's formats takes as long as decoding, and some pass the file to other programs.
+"""
 _ENDS = {"JPEG": b"\xff\xd9", "PNG": b"IEND\xaeB`\x82", "GIF": b";"}
-"""How whole files end, by Pillow's name of the format."""
+"""Last bytes of complete files, by Pillow's name of the format."""
+_TRANSIENT = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT)
+"""Errors of the machine, which must not mark the image as unreadable."""
+PROGRESS_INTERVAL = 5.0
+"""Seconds between two lines of progress in the log."""
+_ITEMS_PER_TASK = 64
+_MOST_THREADS = 8
 
-
-_PASSING = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE, errno.ETIMEDOUT)
-"""Faults of the machine, of which nothing is to be remembered about the image."""
+_log = logging.getLogger("surelabel")
+_Result = TypeVar("_Result")
 
 
 class Unreadable(Exception):
-    """Why an image cannot be read."""
+    """An image cannot be read; the text says why."""
 
 
 class Header(NamedTuple):
-    """What is known of an image before it is decoded."""
+    """Properties of an image that are known before it is decoded."""
 
     height: int
     width: int
     is_grey: bool
 
 
-class Unexpected(Exception):
-    """An image that is not like the few which were looked at first."""
+class UnexpectedHeader(Exception):
+    """An image differs from the sample whose shape was assumed for all."""
 
 
-def header(encoded: Encoded, position: int, thorough: bool = False) -> Header:
-    """Size and kind, without decoding the pixels; a thorough look decodes files whose end seems to be missing."""
-    with opened(encoded, position) as (image, file):
+def read_header(encoded: Encoded, position: int, thorough: bool = False) -> Header:
+    """Read size and kind without decoding; `thorough` decodes files that look truncated."""
+    with _open_image(encoded, position) as (image, file):
         found = _header(image)
-        if thorough and not _has_its_end(image, file):
+        if thorough and not _is_complete(image, file):
             image.load()
         return found
 
 
-def decoded(
+def decode(
     encoded: Encoded, position: int, shape: Shape, agrees: Callable[[Header], bool] = lambda _: True
 ) -> np.ndarray:
-    """(C, H, W) uint8; an image whose header does not agree raises Unexpected before it is decoded."""
-    with opened(encoded, position) as (image, _):
+    """Decode an image to (C, H, W) uint8; raise UnexpectedHeader if its header does not agree."""
+    with _open_image(encoded, position) as (image, _):
         if not agrees(_header(image)):
-            raise Unexpected
+            raise UnexpectedHeader
         _shrink_while_decoding(image, shape[1:])
-        return pixels(_upright(image), shape)
+        return to_pixels(_upright(image), shape)
 
 
-def windows(encoded: Encoded, position: int, shape: Shape, side: int, places: np.ndarray) -> np.ndarray:
-    """(n, C, side, side) uint8 windows of an image that is as large as it must be to cover `shape`.
+def decode_windows(encoded: Encoded, position: int, shape: Shape, side: int, places: np.ndarray) -> np.ndarray:
+    """Decode windows (n, C, side, side) uint8 of an image that is resized to cover `shape`.
 
-    `places` (n, 2) are where in the free space each one begins, from the top and from the left, in [0, 1).
+    `places` (n, 2) in [0, 1) are the corners of the windows, as fractions of the free space from
+    the top and from the left.
     """
-    with opened(encoded, position) as (image, _):
+    with _open_image(encoded, position) as (image, _):
         _header(image)
         _shrink_while_decoding(image, shape[1:])
-        whole = _in_colours(_upright(image), shape[0])
-        return np.stack([_window(whole, _covering(whole, shape[1:]), side, place) for place in places])
+        whole = _convert_channels(_upright(image), shape[0])
+        return np.stack([_window(whole, _covering_size(whole, shape[1:]), side, place) for place in places])
 
 
-def pixels(image: Image.Image, shape: Shape) -> np.ndarray:
-    """(C, H, W) uint8: resized until it covers the shape, then cropped about the centre."""
+def to_pixels(image: Image.Image, shape: Shape) -> np.ndarray:
+    """Resize an image to cover (C, H, W), crop it about the centre and return uint8 pixels."""
     channels, height, width = shape
-    flat = _in_colours(image, channels)
+    flat = _convert_channels(image, channels)
     if flat.size != (width, height):
         flat = ImageOps.fit(flat, (width, height), Image.Resampling.BICUBIC)
     return _planes(flat)
 
 
+def to_image(pixels: Tensor) -> Image.Image:
+    """Make a picture of pixels (C, H, W) uint8.
+
+    One or two channels are shown as grey; of more than three, the first three are shown.
+    """
+    array = pixels.numpy()
+    return Image.fromarray(array[0] if len(array) < 3 else np.ascontiguousarray(array[:3].transpose(1, 2, 0)))
+
+
+def num_cores() -> int:
+    """Return the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def map_positions(
+    function: Callable[[int], _Result], count: int, task: str, in_threads: bool = True
+) -> Iterator[_Result]:
+    """Yield `function` of 0, 1, ... `count` - 1 in order, and log the progress of long tasks.
+
+    `task` is what the log calls it, as in "decoding 10 images".
+    """
+
+    def run(start: int) -> list[_Result]:
+        return [function(position) for position in range(start, min(start + _ITEMS_PER_TASK, count))]
+
+    last_log, num_done, starts = time.monotonic(), 0, range(0, count, _ITEMS_PER_TASK)
+    with ThreadPoolExecutor(min(_MOST_THREADS, num_cores())) as pool:
+        for results in pool.map(run, starts) if in_threads else map(run, starts):
+            yield from results
+            num_done += len(results)
+            if time.monotonic() - last_log >= PROGRESS_INTERVAL:
+                last_log = time.monotonic()
+                _log.info("%s: %d %%", task, 100 * num_done // count)
+
+
 @contextmanager
-def opened(encoded: Encoded, position: int) -> Iterator[tuple[Image.Image, BinaryIO]]:
-    """An image and its file; whatever Pillow stumbles over becomes Unreadable, but not what will be over another time."""
+def _open_image(encoded: Encoded, position: int) -> Iterator[tuple[Image.Image, BinaryIO]]:
+    """Open an image and its file; raise Unreadable for damaged images, not for transient errors."""
     try:
         with encoded.open(position) as file, Image.open(file, formats=_formats()) as image:
             yield image, file
-    except (Unreadable, Unexpected, MemoryError):
+    except (Unreadable, UnexpectedHeader, MemoryError):
         raise
     except Image.DecompressionBombError:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         raise Unreadable(f"more than {limit} pixels, Pillow's limit against decompression bombs") from None
-    # Damaged files make Pillow's readers raise nearly anything: OSError, SyntaxError, struct.error, zlib.error.
+    # Damaged files make Pillow raise OSError, SyntaxError, struct.error, zlib.error and others.
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _PASSING:
+        if isinstance(error, OSError) and error.errno in _TRANSIENT:
             raise DataError(f"{encoded.name(position)}: {error.strerror}") from None
         raise Unreadable(f"not readable as an image ({_reason(error)})") from None
 
 
 @functools.cache
 def _formats() -> tuple[str, ...]:
-    """Those that this Pillow can open."""
+    """Return the formats that this build of Pillow can open."""
     Image.init()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
 def _reason(error: Exception) -> str:
-    """Without the file's name, which Pillow gives as the address of an object."""
-    if isinstance(error, Image.UnidentifiedImageError):
+    """Describe an error without the file's name, for which Pillow writes an object's address."""
+    if isinstance(error, UnidentifiedImageError):
         return "of no known format"
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return " ".join(text.split()) or type(error).__name__
@@ -125,11 +177,11 @@ def _header(image: Image.Image) -> Header:
 
 
 def _orientation(image: Image.Image) -> int:
-    return image.getexif().get(_ORIENTATION, 1)
+    return int(image.getexif().get(_ORIENTATION, 1))
 
 
-def _has_its_end(image: Image.Image, file: BinaryIO) -> bool:
-    """Whether the bytes end as this format does; False where that is not known."""
+def _is_complete(image: Image.Image, file: BinaryIO) -> bool:
+    """Return whether the file ends as its format demands; False if that is unknown."""
     end = _ENDS.get(image.format or "")
     if end is None:
         return False
@@ -141,19 +193,19 @@ def _has_its_end(image: Image.Image, file: BinaryIO) -> bool:
 
 
 def _upright(image: Image.Image) -> Image.Image:
-    """As the camera was held; Pillow's own function would copy images that need no turn."""
+    """Turn an image as the camera was held; Pillow would copy even images that need no turn."""
     return image if _orientation(image) == 1 else ImageOps.exif_transpose(image)
 
 
-def _in_colours(image: Image.Image, channels: int) -> Image.Image:
-    flat, mode = _flat(image), "L" if channels == 1 else "RGB"
+def _convert_channels(image: Image.Image, channels: int) -> Image.Image:
+    flat, mode = _flatten(image), "L" if channels == 1 else "RGB"
     return flat if flat.mode == mode else flat.convert(mode)
 
 
-def _flat(image: Image.Image) -> Image.Image:
-    """8 bits and no transparency: on white, as viewers show it, because colours nobody sees mean nothing."""
+def _flatten(image: Image.Image) -> Image.Image:
+    """Reduce to 8 bits and put transparent images on white, as viewers show them."""
     if image.mode.startswith("I"):
-        # Pillow cuts 16-bit values off at 255 in some versions, which would leave white images.
+        # Some versions of Pillow clip 16-bit values at 255, which would yield white images.
         return Image.fromarray((np.asarray(image).clip(0, 65535) >> 8).astype(np.uint8))
     if not image.has_transparency_data:
         return image
@@ -167,22 +219,22 @@ def _planes(image: Image.Image) -> np.ndarray:
 
 
 def _shrink_while_decoding(image: Image.Image, least: tuple[int, ...]) -> None:
-    """Let a JPEG be decoded at half, a quarter or an eighth of its size where that still covers (height, width)."""
+    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if that still covers `least` (height, width)."""
     height, width = least if _orientation(image) < 5 else least[::-1]
     scale = max(height / image.height, width / image.width)
     if scale <= 0.5:
         image.draft(None, (round(image.width * scale), round(image.height * scale)))
 
 
-def _covering(image: Image.Image, least: tuple[int, ...]) -> tuple[int, int]:
-    """(height, width) of the image when it is resized until it covers `least`."""
+def _covering_size(image: Image.Image, least: tuple[int, ...]) -> tuple[int, int]:
+    """Return the (height, width) to which an image must be resized to cover `least`."""
     scale = max(least[0] / image.height, least[1] / image.width)
     return max(least[0], round(image.height * scale)), max(least[1], round(image.width * scale))
 
 
 def _window(image: Image.Image, frame: tuple[int, int], side: int, place: np.ndarray) -> np.ndarray:
-    """A window of the image resized to `frame`, without resizing the rest of it."""
-    top, left = (int(float(share) * (length - side + 1)) for share, length in zip(place, frame, strict=True))
+    """Cut a window out of the image resized to `frame`, without resizing the rest."""
+    top, left = (int(float(fraction) * (length - side + 1)) for fraction, length in zip(place, frame, strict=True))
     if frame == (image.height, image.width):
         return _planes(image.crop((left, top, left + side, top + side)))
     down, right = image.height / frame[0], image.width / frame[1]

@@ -1,4 +1,4 @@
-"""Images that are not decoded yet: files, or bytes in a table."""
+"""Encoded images: files, or bytes in a table."""
 
 import functools
 import hashlib
@@ -16,39 +16,39 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", 
 
 
 def is_image(path: Path) -> bool:
-    """Whether the name ends like an image's."""
+    """Return whether the file name has the suffix of an image."""
     return path.suffix.lower() in SUFFIXES
 
 
 class Encoded(ABC):
-    """N images that are not decoded yet."""
+    """N encoded images."""
 
     is_in_memory: bool
-    """Whether nothing has to be read before decoding."""
+    """Whether the bytes are in memory already."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """N."""
+        """Return N."""
 
     @abstractmethod
     def open(self, position: int) -> BinaryIO:
-        """The bytes, as a file that can be closed."""
+        """Open the bytes of an image as a file."""
 
     @abstractmethod
     def name(self, position: int) -> str:
-        """What to call the image in messages."""
+        """Return what messages call the image."""
 
     @abstractmethod
     def subset(self, positions: np.ndarray) -> "Encoded":
-        """The images at `positions`."""
+        """Return the images at `positions`."""
 
     @abstractmethod
     def digest(self) -> str:
-        """A hash that changes whenever an image may have changed: decoded images are found again by it."""
+        """Return a hash that changes whenever an image may have changed; the key of the cache."""
 
     @abstractmethod
     def stamp(self) -> str:
-        """A hash that stays when the images are moved elsewhere as they are: a run recognises its data by it."""
+        """Return a hash that survives moving the images, by which a run recognises its data."""
 
 
 class Files(Encoded):
@@ -63,43 +63,43 @@ class Files(Encoded):
         return len(self.paths)
 
     def open(self, position: int) -> BinaryIO:
-        """The file."""
+        """Open the file."""
         return self.paths[position].open("rb")
 
     def name(self, position: int) -> str:
-        """The path."""
+        """Return the path."""
         return str(self.paths[position])
 
     def subset(self, positions: np.ndarray) -> "Files":
-        """The files at `positions`."""
+        """Return the files at `positions`."""
         return Files([self.paths[position] for position in positions])
 
     def digest(self) -> str:
-        """Of places, sizes and times: reading every file would take nearly as long as decoding it.
+        """Hash paths, sizes and times; reading every file would take nearly as long as decoding it.
 
-        With the time of the last change of any kind, which no copying tool sets back.
+        The times include that of the last change of any kind, which no copying tool can set back.
         """
         folder = functools.cache(Path.resolve)
-        return _hashed(
+        return _hash(
             f"{folder(path.parent)}\0{path.name}\0{status}"
             for path, status in zip(self.paths, self._statuses("st_size", "st_mtime_ns", "st_ctime_ns"), strict=True)
         )
 
     def stamp(self) -> str:
-        """Of sizes and times of writing."""
-        return _hashed(map(str, self._statuses("st_size", "st_mtime_ns")))
+        """Hash sizes and modification times."""
+        return _hash(map(str, self._statuses("st_size", "st_mtime_ns")))
 
     def _statuses(self, *fields: str) -> Iterator[tuple[int, ...]]:
         for path in self.paths:
             try:
                 status = path.stat()
                 yield tuple(getattr(status, field) for field in fields)
-            except OSError:  # whoever decodes it will say so
+            except OSError:  # decoding reports the missing file
                 yield ()
 
 
 class Blobs(Encoded):
-    """Images as bytes, as tables hold them; `names` are what to call them in messages."""
+    """Images as bytes, as in tables; messages call them by `names`."""
 
     is_in_memory = True
 
@@ -110,19 +110,19 @@ class Blobs(Encoded):
         return len(self.blobs)
 
     def open(self, position: int) -> BinaryIO:
-        """The bytes as a file."""
+        """Open the bytes as a file."""
         return io.BytesIO(self.blobs[position])
 
     def name(self, position: int) -> str:
-        """Its name."""
+        """Return the name."""
         return self.names[position]
 
     def subset(self, positions: np.ndarray) -> "Blobs":
-        """The images at `positions`."""
+        """Return the images at `positions`."""
         return Blobs([self.blobs[p] for p in positions], [self.names[p] for p in positions])
 
     def digest(self) -> str:
-        """Of the bytes."""
+        """Hash the bytes."""
         lengths = self.blobs.lengths() if isinstance(self.blobs, ArrowBytes) else [len(blob) for blob in self.blobs]
         digest = hashlib.sha256(np.asarray(lengths, dtype="<i8").tobytes())
         for part in self.blobs.parts() if isinstance(self.blobs, ArrowBytes) else self.blobs:
@@ -130,12 +130,12 @@ class Blobs(Encoded):
         return digest.hexdigest()
 
     def stamp(self) -> str:
-        """Of the bytes."""
+        """Hash the bytes."""
         return self.digest()
 
 
 class ArrowBytes:
-    """A binary column without blanks of a pyarrow table, whose bytes are not copied: ten times as fast as a list of them."""
+    """A binary pyarrow column without nulls, not copied: ten times as fast as a list of bytes."""
 
     def __init__(self, column: Any) -> None:
         self._column = column if str(column.type) in ("binary", "large_binary") else column.cast("large_binary")
@@ -156,11 +156,11 @@ class ArrowBytes:
         return ArrowBytes, (self._column,)
 
     def lengths(self) -> np.ndarray:
-        """(N,) bytes of each."""
+        """Return the number of bytes of each image (N,)."""
         return np.concatenate([np.diff(offsets) for offsets, _ in self._parts])
 
     def parts(self) -> Iterator[memoryview]:
-        """All bytes in a few pieces."""
+        """Yield all bytes in a few pieces."""
         for offsets, data in self._parts:
             yield data[offsets[0] : offsets[-1]]
 
@@ -174,5 +174,5 @@ def _offsets_and_data(chunk: Any) -> tuple[np.ndarray, memoryview]:
     return places, memoryview(b"") if data is None else memoryview(data)
 
 
-def _hashed(lines: Iterator[str]) -> str:
+def _hash(lines: Iterator[str]) -> str:
     return hashlib.sha256("\n".join(lines).encode(errors="surrogateescape")).hexdigest()

@@ -1,4 +1,4 @@
-"""Images from files or bytes to inputs: decoded once and kept, or decoded again whenever they are looked at."""
+"""Load encoded images as inputs: decoded once and cached, or streamed."""
 
 import logging
 import math
@@ -11,97 +11,107 @@ from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.data import cache
-from surelabel.data.images.decode import Unexpected, Unreadable, decoded, pixels
+from surelabel.data.images.decode import UnexpectedHeader, Unreadable, decode, map_positions, to_pixels
 from surelabel.data.images.encode import SUFFIXES, ArrowBytes, Blobs, Encoded, Files, is_image
 from surelabel.data.images.stream import StreamedImages
-from surelabel.data.images.survey import LARGEST_DEFAULT_SIDE, Survey, Wanted, sampled, surveyed
-from surelabel.data.images.threads import each
-from surelabel.data.inputs import Inputs, Mapped, Shape, available_memory, subset
+from surelabel.data.images.survey import LARGEST_DEFAULT_SIDE, Survey, TargetSize, survey_all, survey_sample
+from surelabel.data.inputs import Inputs, MappedInputs, Shape, available_memory, select_rows
 from surelabel.errors import DataError
 
-__all__ = ["SUFFIXES", "ArrowBytes", "Blobs", "Encoded", "Files", "fitted", "is_image", "load_images", "square"]
+__all__ = [
+    "SUFFIXES",
+    "ArrowBytes",
+    "Blobs",
+    "Encoded",
+    "Files",
+    "fit_to_shape",
+    "is_image",
+    "load_images",
+    "square_shape",
+]
 
 IN_MEMORY = 2 * 2**30
-"""Bytes of decoded images up to which they are decoded once and held in memory."""
-SMALL = 64 * 64
-"""Pixels up to which images whose bytes are in memory are decoded by one thread: for the interpreter, others would wait."""
+"""Largest number of bytes of decoded images that are held in memory."""
+_SMALL_IMAGE = 64 * 64
+"""Pixels up to which images in memory are decoded by one thread; more would wait for the GIL."""
 
 _VERSION = 1
-"""Of the decoding; another number makes all decoded images on disk be made anew."""
+"""Version of the decoding; a new number invalidates all decoded images in the cache."""
 _NAMES_SHOWN = 5
 
 _log = logging.getLogger("surelabel")
 
 
 class _Job(NamedTuple):
-    """Images, what they are to become, and whether that is kept on disk."""
+    """Images to load, their target size, and whether the result is cached."""
 
     encoded: Encoded
-    wanted: Wanted
-    is_kept: bool
+    target: TargetSize
+    is_cached: bool
     digest: str
 
     def key(self, kind: str) -> str:
-        return cache.key_of(kind, _VERSION, self.digest, *self.wanted)
+        return cache.make_key(kind, _VERSION, self.digest, *self.target)
 
     def entry(self, kind: str, make: cache.Make) -> cache.Entry:
-        return cache.entry(self.key(kind), make) if self.is_kept else cache.in_memory(make)
+        return cache.load_or_make(self.key(kind), make) if self.is_cached else cache.make_in_memory(make)
 
 
 def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where: str) -> tuple[Inputs, np.ndarray]:
-    """The images as (n, C, H, W) uint8, and the positions (n,) of those that could be read.
+    """Return images (n, C, H, W) uint8 and the positions (n,) of those that could be read.
 
-    With `shape` they are made to fit it. Otherwise greyscale sets have one channel, others three; `image_size` is the
-    side; without it an equal size is kept, and different ones are brought to the smallest side seen, at most 64. Those that cannot be
-    read are an error, or with `config.unreadable` "skip" are left out and listed. `config.decode` says whether they are
-    decoded now, and found again in `caches.folder()` by the next run, or when they are looked at.
+    Images are made to fit `shape` if it is given. Otherwise greyscale sets have one channel and
+    others three, and `config.image_size` is the side. Without either, a common size is kept, and
+    different sizes are brought to the smallest side, at most 64. Unreadable images are an error,
+    or with `config.unreadable` "skip" are logged and left out. `config.decode` tells whether images
+    are decoded now, into the cache, or each time they are used.
     """
     if shape is not None and len(shape) != 3:
-        raise DataError(f"{where}: holds images; expected {_described(shape)}")
+        raise DataError(f"{where}: holds images; expected {_describe(shape)}")
     if not len(encoded):
         raise DataError(f"{where}: no images to train on")
-    job = _Job(encoded, Wanted(shape, config.image_size), config.cache, encoded.digest() if config.cache else "")
+    job = _Job(encoded, TargetSize(shape, config.image_size), config.cache, encoded.digest() if config.cache else "")
     survey = _survey_for_streaming(job, config.decode)
     if survey is None:
-        x, survey = _decoded_once(job)
+        x, survey = _decode_once(job)
     else:
         x = StreamedImages(encoded, survey.shape, config.workers)
-    kept = _readable(survey, encoded, config.unreadable == "skip", where)
+    kept = _select_readable(survey, encoded, config.unreadable == "skip", where)
     if survey.sides is not None:
-        _tell_size(survey, where)
-    return x if len(kept) == len(encoded) else subset(x, kept), kept
+        _warn_about_sizes(survey, where)
+    return x if len(kept) == len(encoded) else select_rows(x, kept), kept
 
 
-def fitted(x: Inputs, shape: Shape | None, where: str) -> Inputs:
-    """Inputs (N, ...) in `shape`: images are resized and change their channels, features must agree; None keeps all."""
+def fit_to_shape(x: Inputs, shape: Shape | None, where: str) -> Inputs:
+    """Resize images (N, C, H, W) to `shape`; features must already have it; None keeps all."""
     found = tuple(x.shape[1:])
     if shape is None or found == shape:
         return x
     if len(found) != 3 or len(shape) != 3 or not isinstance(x, Tensor):
-        raise DataError(f"{where}: holds {_described(found)}; expected {_described(shape)}")
+        raise DataError(f"{where}: holds {_describe(found)}; expected {_describe(shape)}")
     images = (Image.fromarray(row[0] if len(row) == 1 else np.moveaxis(row, 0, 2)) for row in x.numpy())
-    return torch.from_numpy(np.stack([pixels(image, shape) for image in images]))
+    return torch.from_numpy(np.stack([to_pixels(image, shape) for image in images]))
 
 
-def square(x: Inputs, image_size: int | None) -> Shape | None:
-    """The shape that `image_size` asks of images already in memory."""
+def square_shape(x: Inputs, image_size: int | None) -> Shape | None:
+    """Return the shape of images in memory after resizing; None for features or without a size."""
     return (x.shape[1], image_size, image_size) if image_size and len(x.shape) == 4 else None
 
 
-def _survey_for_streaming(job: _Job, decode: str) -> Survey | None:
-    """What is known of images that are to be streamed; None if they are to be decoded once.
+def _survey_for_streaming(job: _Job, mode: str) -> Survey | None:
+    """Survey images that are to be streamed; return None if they are to be decoded once.
 
-    Where it is up to us the size of all decoded images decides; those in the cache are not opened for that.
+    With "auto" the size of all decoded images decides; cached images are not opened for that.
     """
-    if decode != "auto":
-        return _surveyed(job) if decode == "stream" else None
-    known = cache.find(job.key("images")) if job.is_kept else None
+    if mode != "auto":
+        return _survey_cached(job) if mode == "stream" else None
+    known = cache.find(job.key("images")) if job.is_cached else None
     if known is None:
-        guess = sampled(job.encoded, job.wanted)
+        guess = survey_sample(job.encoded, job.target)
         num_bytes = _num_bytes(job, (3, LARGEST_DEFAULT_SIDE, LARGEST_DEFAULT_SIDE) if guess is None else guess.shape)
     else:
         num_bytes = known.array.nbytes
-    survey = _surveyed(job) if num_bytes > IN_MEMORY else None
+    survey = _survey_cached(job) if num_bytes > IN_MEMORY else None
     return survey if survey is not None and _num_bytes(job, survey.shape) > IN_MEMORY else None
 
 
@@ -109,70 +119,70 @@ def _num_bytes(job: _Job, shape: Shape) -> int:
     return len(job.encoded) * math.prod(shape)
 
 
-def _surveyed(job: _Job) -> Survey:
-    """From headers alone; the next run finds it again."""
+def _survey_cached(job: _Job) -> Survey:
+    """Survey the headers, or take the survey of an earlier run from the cache."""
 
     def make(allocate: cache.Allocate) -> dict[str, object]:
-        found = surveyed(job.encoded, job.wanted, thorough=True)
+        found = survey_all(job.encoded, job.target, thorough=True)
         allocate((len(found.shape),), np.int64)[:] = found.shape
-        return _about(found)
+        return _survey_to_dict(found)
 
     shape, about = job.entry("survey", make)
-    return _recalled(tuple(map(int, shape)), about)
+    return _survey_from_dict(tuple(map(int, shape)), about)
 
 
-def _decoded_once(job: _Job) -> tuple[Inputs, Survey]:
-    """Decoded into the cache, or taken from there."""
+def _decode_once(job: _Job) -> tuple[Inputs, Survey]:
+    """Decode images into the cache, or take them from there."""
 
     def make(allocate: cache.Allocate) -> dict[str, object]:
-        guess = sampled(job.encoded, job.wanted)
+        guess = survey_sample(job.encoded, job.target)
         try:
-            return _about(_decoded_into(allocate, job.encoded, guess or surveyed(job.encoded, job.wanted)))
-        except Unexpected:  # the few that were looked at first were not like all
-            return _about(_decoded_into(allocate, job.encoded, surveyed(job.encoded, job.wanted)))
+            return _survey_to_dict(_decode_into(allocate, job.encoded, guess or survey_all(job.encoded, job.target)))
+        except UnexpectedHeader:  # the sample was not like all
+            return _survey_to_dict(_decode_into(allocate, job.encoded, survey_all(job.encoded, job.target)))
 
     array, about = job.entry("images", make)
-    return _inputs(array, job), _recalled(tuple(array.shape[1:]), about)
+    return _make_inputs(array, job), _survey_from_dict(tuple(array.shape[1:]), about)
 
 
-def _decoded_into(allocate: cache.Allocate, encoded: Encoded, survey: Survey) -> Survey:
-    """Every image at its position; zeros stand for those that cannot be read."""
+def _decode_into(allocate: cache.Allocate, encoded: Encoded, survey: Survey) -> Survey:
+    """Decode every image to its position; unreadable ones stay zero."""
     out, unreadable = allocate((len(encoded), *survey.shape), np.uint8), dict[int, str]()
 
     def fill(position: int) -> None:
         try:
-            out[position] = decoded(encoded, position, survey.shape, survey.agrees)
+            out[position] = decode(encoded, position, survey.shape, survey.agrees)
         except Unreadable as error:
             unreadable[position] = str(error)
 
-    in_threads = not encoded.is_in_memory or math.prod(survey.shape[1:]) > SMALL
-    for _ in each(fill, len(encoded), f"decoding {len(encoded):,} images", in_threads):
+    in_threads = not encoded.is_in_memory or math.prod(survey.shape[1:]) > _SMALL_IMAGE
+    for _ in map_positions(fill, len(encoded), f"decoding {len(encoded):,} images", in_threads):
         pass
     return Survey(survey.shape, survey.sides, dict(sorted(unreadable.items())))
 
 
-def _inputs(array: np.ndarray, job: _Job) -> Inputs:
-    """In memory, or left on disk where that would take too much of it."""
+def _make_inputs(array: np.ndarray, job: _Job) -> Inputs:
+    """Return decoded images in memory, or mapped from disk if they are too large."""
     if not isinstance(array, np.memmap):
         return torch.from_numpy(array)
     if array.nbytes <= min(IN_MEMORY, available_memory() // 2):
         return torch.from_numpy(np.array(array))
-    stamp = cache.key_of("images", _VERSION, job.encoded.stamp(), array.shape)
-    return Mapped(cache.path_of(job.key("images")), array, stamp=stamp)
+    stamp = cache.make_key("images", _VERSION, job.encoded.stamp(), array.shape)
+    return MappedInputs(cache.array_path(job.key("images")), array, stamp=stamp)
 
 
-def _about(survey: Survey) -> dict[str, object]:
+def _survey_to_dict(survey: Survey) -> dict[str, object]:
     return {"sides": survey.sides, "unreadable": list(survey.unreadable.items())}
 
 
-def _recalled(shape: Shape, about: dict[str, object]) -> Survey:
+def _survey_from_dict(shape: Shape, about: dict[str, object]) -> Survey:
     sides, unreadable = about["sides"], about["unreadable"]
     assert isinstance(unreadable, list)
     return Survey(shape, tuple(sides) if isinstance(sides, list | tuple) else None, dict(unreadable))
 
 
-def _readable(survey: Survey, encoded: Encoded, may_skip: bool, where: str) -> np.ndarray:
-    """Positions of the images that can be read; the others are listed."""
+def _select_readable(survey: Survey, encoded: Encoded, may_skip: bool, where: str) -> np.ndarray:
+    """Return the positions of readable images; report the others."""
     kept = np.delete(np.arange(len(encoded)), list(survey.unreadable))
     if not survey.unreadable:
         return kept
@@ -186,7 +196,7 @@ def _readable(survey: Survey, encoded: Encoded, may_skip: bool, where: str) -> n
     return kept
 
 
-def _tell_size(survey: Survey, where: str) -> None:
+def _warn_about_sizes(survey: Survey, where: str) -> None:
     assert survey.sides is not None
     _log.warning(
         "%s: images differ in size (sides from %d to %d): all are resized and centre-cropped to %d x %d; "
@@ -195,7 +205,7 @@ def _tell_size(survey: Survey, where: str) -> None:
     )
 
 
-def _described(shape: Shape) -> str:
+def _describe(shape: Shape) -> str:
     if len(shape) == 1:
         return f"{shape[0]} features per row"
     channels, height, width = shape

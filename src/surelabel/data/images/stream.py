@@ -1,4 +1,4 @@
-"""Images that are decoded whenever they are looked at, by worker processes that are some batches ahead."""
+"""Images decoded each time they are used, by worker processes that run a few batches ahead."""
 
 import signal
 from collections import deque
@@ -12,18 +12,17 @@ from torch.utils.data import DataLoader, Dataset
 
 from surelabel.core.collective import world_size
 from surelabel.data import cache
-from surelabel.data.images.decode import Unreadable, decoded, windows
+from surelabel.data.images.decode import Unreadable, decode, decode_windows, map_positions, num_cores
 from surelabel.data.images.encode import Encoded
-from surelabel.data.images.threads import each, num_cores
-from surelabel.data.inputs import Lazy, Shape
+from surelabel.data.inputs import LazyInputs, Shape
 from surelabel.errors import DataError
 
 _AHEAD = 2
-"""Batches that each worker prepares before they are asked for."""
-CENTRE = 0.5
-"""Where in the free space the middle window begins."""
+"""Batches that each worker prepares in advance."""
+_CENTRE = 0.5
+"""Corner of the middle window, as a fraction of the free space."""
 
-_Order = TypeVar("_Order")
+_Item = TypeVar("_Item")
 
 
 class Request(NamedTuple):
@@ -32,13 +31,13 @@ class Request(NamedTuple):
     positions: np.ndarray
     """(B,)"""
     side: int | None = None
-    """Of the window; None is the whole image."""
+    """Side of the window; None is the whole image."""
     places: np.ndarray | None = None
-    """(n, B, 2) where each of n windows begins, in shares of the free space; None is one, in the middle."""
+    """(n, B, 2) corners of n windows, in fractions of the free space; None is one in the middle."""
 
 
-class StreamedImages(Lazy):
-    """Images as files or bytes; resized until they cover (H, W), and cropped about the centre or to windows."""
+class StreamedImages(LazyInputs):
+    """Encoded images, resized to cover (H, W), and cropped about the centre or to windows."""
 
     dtype = torch.uint8
 
@@ -46,74 +45,75 @@ class StreamedImages(Lazy):
         self.encoded, self.shape, self.workers = encoded, (len(encoded), *shape), workers
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        """The images at `index` (B,), whole, decoded by threads of this process."""
-        return self.looks(Request(index.cpu().numpy()))[0]
+        """Decode the whole images at `index` (B,) with threads of this process."""
+        return self.decode(Request(index.cpu().numpy()))[0]
 
     def subset(self, positions: np.ndarray) -> "StreamedImages":
-        """The images at `positions`."""
+        """Return the images at `positions`."""
         return StreamedImages(self.encoded.subset(positions), self.shape[1:], self.workers)
 
     def digest(self) -> str:
-        """By the sizes and times of files, because reading all of them would take minutes; by the bytes of others."""
-        return cache.key_of("streamed", self.encoded.stamp(), self.shape)
+        """Hash the sizes and times of files, which is fast, or the bytes in memory."""
+        return cache.make_key("streamed", self.encoded.stamp(), self.shape)
 
-    def looks(self, request: Request, is_worker: bool = False) -> Tensor:
-        """(n, B, C, h, w) uint8: windows, or one whole image each; by threads where this is not a worker process."""
+    def decode(self, request: Request, is_worker: bool = False) -> Tensor:
+        """Decode windows or whole images to (n, B, C, h, w) uint8; workers use no threads."""
         positions = request.positions.tolist()
 
-        def look(row: int) -> np.ndarray:
-            return self._looked_at(positions[row], row, request)
+        def decode_row(row: int) -> np.ndarray:
+            return self._decode_row(positions[row], row, request)
 
-        rows = map(look, range(len(positions))) if is_worker else each(look, len(positions), "decoding")
+        count = len(positions)
+        rows = map(decode_row, range(count)) if is_worker else map_positions(decode_row, count, "decoding")
         return torch.from_numpy(np.stack(list(rows), axis=1))
 
-    def _looked_at(self, position: int, row: int, request: Request) -> np.ndarray:
+    def _decode_row(self, position: int, row: int, request: Request) -> np.ndarray:
         try:
             if request.side is None:
-                return decoded(self.encoded, position, self.shape[1:])[None]
-            middle = np.full((1, 2), CENTRE)
+                return decode(self.encoded, position, self.shape[1:])[None]
+            middle = np.full((1, 2), _CENTRE)
             places = middle if request.places is None else request.places[:, row]
-            return windows(self.encoded, position, self.shape[1:], request.side, places)
+            return decode_windows(self.encoded, position, self.shape[1:], request.side, places)
         except Unreadable as error:
             raise DataError(f"{self.encoded.name(position)}: {error}") from None
 
     @property
     def num_workers(self) -> int:
-        """Processes that decode for this one."""
+        """Worker processes of this process."""
         return max(1, num_cores() // world_size()) if self.workers is None else self.workers
 
 
-def prefetched(
-    x: StreamedImages, orders: Iterable[_Order], request_of: Callable[[_Order], Request]
-) -> Iterator[tuple[_Order, Tensor]]:
-    """Each order with its looks (n, B, C, h, w), in order; workers are ahead of the one that was asked for last."""
+def prefetch(
+    x: StreamedImages, items: Iterable[_Item], request_of: Callable[[_Item], Request]
+) -> Iterator[tuple[_Item, Tensor]]:
+    """Yield each item with its images (n, B, C, h, w) in order, while workers decode the next."""
     if not x.num_workers:
-        for order in orders:
-            yield order, x.looks(request_of(order))
+        for item in items:
+            yield item, x.decode(request_of(item))
         return
-    under_way: deque[_Order] = deque()
+    pending: deque[_Item] = deque()
 
     def requests() -> Iterator[Request]:
-        for order in orders:
-            under_way.append(order)
-            yield request_of(order)
+        for item in items:
+            pending.append(item)
+            yield request_of(item)
 
-    for looks in _workers(x, requests()):
-        if isinstance(looks, str):
-            raise DataError(looks)
-        yield under_way.popleft(), looks
+    for images in _run_workers(x, requests()):
+        if isinstance(images, str):
+            raise DataError(images)
+        yield pending.popleft(), images
 
 
-def _workers(x: StreamedImages, requests: Iterator[Request]) -> Iterator[Tensor | str]:
+def _run_workers(x: StreamedImages, requests: Iterator[Request]) -> Iterator[Tensor | str]:
     loader: DataLoader[Any] = DataLoader(
         _Decoder(x),
         batch_size=None,
         sampler=requests,
         num_workers=x.num_workers,
         prefetch_factor=_AHEAD,
-        collate_fn=_as_it_is,
-        worker_init_fn=_leave_interrupts_to_the_parent,
-        generator=torch.Generator(),  # of its own, so that workers do not move the run's
+        collate_fn=_identity,
+        worker_init_fn=_ignore_interrupts,
+        generator=torch.Generator(),  # a separate one, so that workers do not advance the run's
     )
     try:
         yield from loader
@@ -126,21 +126,22 @@ def _workers(x: StreamedImages, requests: Iterator[Request]) -> Iterator[Tensor 
 
 
 class _Decoder(Dataset[Any]):
-    """What a worker does; an error goes back as its text, for a traceback says nothing to the user."""
+    """The work of a worker; errors return as text, because a traceback would not help the user."""
 
     def __init__(self, x: StreamedImages) -> None:
         self.x = x
 
     def __getitem__(self, request: Any) -> Tensor | str:
         try:
-            return self.x.looks(request, is_worker=True)
+            return self.x.decode(request, is_worker=True)
         except DataError as error:
             return str(error)
 
 
-def _as_it_is(looks: Any) -> Any:
-    return looks
+def _identity(images: Any) -> Any:
+    return images
 
 
-def _leave_interrupts_to_the_parent(_worker: int) -> None:
+def _ignore_interrupts(_worker: int) -> None:
+    """Leave interrupts to the parent process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,9 +1,10 @@
-"""Folders of images: ROOT/CLASS/image.png, or ROOT/train/CLASS/image.png with ROOT/test beside it.
+"""Folders of images: ROOT/CLASS/image.png, or ROOT/train/CLASS/image.png and the same for test.
 
-A folder `train` means the second form if no image stands directly in it; folders beside `train` and `test` (val, valid)
-are then left alone, and can be named as `data.test`. Images may lie deeper inside their class folder. Names that start
-with a dot are passed over, others must be UTF-8. Links may not lead out of the root, so that a foreign folder cannot
-pull in other files. With `data.labels` images may also lie outside class folders; that file then has to label them.
+A folder `train` means the second form, unless it directly contains an image. Folders next to
+`train` and `test`, such as val, are then ignored; they can be named as `data.test`. Images may be
+deeper inside their class folder. Names that start with a dot are skipped, others must be UTF-8.
+Links must not lead out of the root, so that a folder from elsewhere cannot pull in other files.
+With `data.labels`, images may also be outside class folders; that file must then label them.
 """
 
 from collections.abc import Iterator
@@ -14,9 +15,8 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.images.load import Files, is_image, load_images
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts, Rows
-from surelabel.data.sources.file_names import is_utf8, refuse_not_utf8
-from surelabel.data.sources.lost_classes import refuse_lost_classes
+from surelabel.data.sources.checks import and_more, is_utf8, refuse_lost_classes, refuse_not_utf8, resolve_inside
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 KIND = "a folder with a sub-folder of images for each class"
@@ -24,23 +24,23 @@ BUNDLED: tuple[str, ...] = ()
 
 
 def accepts(source: str) -> bool:
-    """Any folder that exists."""
+    """Return whether `source` is a folder that exists."""
     return bool(source) and Path(source).is_dir()
 
 
 def read(config: DataConfig, shape: Shape | None = None) -> Parts:
-    """A row for each image, in the order of the sorted paths, which are the ids."""
+    """Read a row for each image, in the order of the sorted paths, which are the ids."""
     root = Path(config.source)
-    if not _has_parts(root):
-        return Parts(_rows(root, root, config, shape))
-    train = _rows(root / "train", root, config, shape)
+    if not _is_divided(root):
+        return Parts(_read_rows(root, root, config, shape))
+    train = _read_rows(root / "train", root, config, shape)
     if not (root / "test").is_dir():
         return Parts(train)
-    return Parts(train, {"test": _rows(root / "test", root, config, shape or tuple(train.x.shape[1:]))})
+    return Parts(train, {"test": _read_rows(root / "test", root, config, shape or tuple(train.x.shape[1:]))})
 
 
 def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
-    """Every image at any depth, with or without class folders."""
+    """Read every image at any depth, with or without class folders."""
     root = Path(config.source)
     paths = list(_images(root, root))
     if not paths:
@@ -49,13 +49,13 @@ def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     return x, _ids(paths, root)[kept]
 
 
-def _has_parts(root: Path) -> bool:
+def _is_divided(root: Path) -> bool:
     return (root / "train").is_dir() and not any(map(is_image, _entries(root / "train")))
 
 
-def _rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None) -> Rows:
-    paths, names = _loose_images(folder, root, config), []
-    names += [""] * len(paths)
+def _read_rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None) -> Rows:
+    paths = _loose_images(folder, root, config)
+    names = [""] * len(paths)
     for class_folder in _class_folders(folder, is_needed=not paths):
         images = list(_images(class_folder, root))
         if not images:
@@ -69,14 +69,14 @@ def _rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None) -> 
 
 
 def _loose_images(folder: Path, root: Path, config: DataConfig) -> list[Path]:
-    """Images in no class folder, which only `data.labels` can label."""
+    """Return the images in no class folder, which only `data.labels` can label."""
     loose = [entry for entry in _entries(folder) if is_image(entry) and entry.is_file()]
     if loose and config.labels is None:
-        more = f" (and {len(loose) - 1} more)" if len(loose) > 1 else ""
+        first = f"{loose[0]}{and_more(len(loose))}"
         raise DataError(
-            f"{loose[0]}{more}: an image without a label; expected {folder}/CLASS/{loose[0].name}, or data.labels (--labels)"
+            f"{first}: an image without a label; expected {folder}/CLASS/{loose[0].name}, or data.labels (--labels)"
         )
-    return [_linked(path, root) for path in loose]
+    return [_check_link(path, root) for path in loose]
 
 
 def _class_folders(folder: Path, is_needed: bool) -> list[Path]:
@@ -87,30 +87,22 @@ def _class_folders(folder: Path, is_needed: bool) -> list[Path]:
 
 
 def _images(folder: Path, root: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
-    """Images at any depth; `above` are the real folders on the way, by which a circle of links is noticed."""
-    real = _inside(folder, root)
+    """Yield the images at any depth; `above` are the parent folders, to detect circular links."""
+    real = resolve_inside(folder, root)
     if real in above:
         raise DataError(f"{folder}: a link to a folder that it lies in")
     for entry in _entries(folder):
         if entry.is_dir():
             yield from _images(entry, root, (*above, real))
         elif is_image(entry):
-            yield _linked(entry, root)
+            yield _check_link(entry, root)
 
 
-def _linked(path: Path, root: Path) -> Path:
-    """The path; a link must stay inside the root."""
+def _check_link(path: Path, root: Path) -> Path:
+    """Return the path; raise if it is a link that leads out of the root."""
     if path.is_symlink():
-        _inside(path, root)
+        resolve_inside(path, root)
     return path
-
-
-def _inside(path: Path, root: Path) -> Path:
-    """The real path, which must lie in the root."""
-    real = path.resolve()
-    if not real.is_relative_to(root.resolve()):
-        raise DataError(f"{path}: a link that leads out of {root}; copy the files, or give the folder they are in")
-    return real
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -119,7 +111,7 @@ def _entries(folder: Path) -> list[Path]:
     except OSError as error:
         raise DataError(f"{folder}: not readable as a folder ({error.strerror})") from None
     for entry in entries:
-        # What is neither folder nor image is passed over, whatever its name.
+        # Entries that are neither folders nor images are skipped, whatever their name.
         if not is_utf8(entry.name) and (entry.is_dir() or is_image(entry)):
             refuse_not_utf8(entry)
     return entries

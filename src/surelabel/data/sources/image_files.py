@@ -1,4 +1,4 @@
-"""The image files that the rows of a source come from, for whoever wants to link or copy them."""
+"""Find the image files that the rows of a source come from, to link or copy them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +11,7 @@ from surelabel.data.sources.tables.rows import row_ids
 
 
 def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | None:
-    """The file of each id; None where the inputs are no image files."""
+    """Return the file of each id; None if the inputs are not image files."""
     if table_file.accepts(config.source):
         found = table_images(config)
         return None if found is None else {name: found[name] for name in ids if name in found}
@@ -22,11 +22,11 @@ def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | 
 
 
 def table_images(config: DataConfig) -> dict[str, Path] | None:
-    """Return the image file of each row of a table, by id; None if its inputs are not image files."""
-    part = table_file.opened(config, needs_label=False)
+    """Return the image files of a table's rows, by id; None if its inputs are not image files."""
+    part = table_file.read_table(config, needs_label=False)
     if part.roles.image is None:
         return None
-    paths = TableImages.of(part.sheet, part.roles.image).paths
+    paths = TableImages.of(part.table, part.roles.image).paths
     if paths is None:
         return None
-    return {str(name): part.sheet.folder / str(path) for name, path in zip(row_ids(part, ""), paths, strict=True)}
+    return {str(name): part.table.folder / str(path) for name, path in zip(row_ids(part), paths, strict=True)}

@@ -1,4 +1,4 @@
-"""Python objects as data: arrays, data sets and frames, or a mapping of train and test with any of these."""
+"""Python objects as data: arrays, data sets, frames, or a mapping of train and test to these."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,64 +8,64 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
-from surelabel.data.rows import ObjectSource, Parts, Rows
-from surelabel.data.sources import torch_dataset
-from surelabel.data.sources.arrays import memory
+from surelabel.data.sources import arrays, torch_dataset
+from surelabel.data.sources.interface import ObjectSource, Parts, Rows
 from surelabel.data.sources.tables import frames, hub
 from surelabel.errors import DataError
 
-OBJECT_SOURCES: tuple[ObjectSource, ...] = (memory, hub, frames, torch_dataset)
+OBJECT_SOURCES: tuple[ObjectSource, ...] = (arrays, hub, frames, torch_dataset)
 
-_AGAIN = "this run's data was a Python object, which only Python can pass again: surelabel.resume(run, data=...)"
+_PASS_AGAIN = "this run's data was a Python object, which only Python can pass again: surelabel.resume(run, data=...)"
 
 
-def described(data: Any) -> str | None:
-    """What stands for an object in a configuration, such as <arrays>; None for what is no data."""
+def describe_object(data: Any) -> str | None:
+    """Return what stands for an object in a configuration, such as <arrays>; None if not data."""
     if _is_divided(data):
-        return described(data["train"])
-    source = _source_of(data)
+        return describe_object(data["train"])
+    source = _find_source(data)
     return None if source is None else source.describe(data)
 
 
 def is_object(source: str) -> bool:
-    """Whether a configuration's source stands for an object."""
+    """Return whether a configuration's source stands for an object."""
     return source.startswith("<") and source.endswith(">")
 
 
 def read_object(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
-    """The labelled rows of `data`."""
+    """Read the labelled rows of `data`."""
     if data is None:
-        raise DataError(f"{config.source}: {_AGAIN}")
+        raise DataError(f"{config.source}: {_PASS_AGAIN}")
     if _is_divided(data):
-        return _divided(data, config)
-    source = _source_of(data)
+        return _read_divided(data, config)
+    source = _find_source(data)
     if source is None:
-        raise DataError(f"{type(data).__name__}: no kind of data; possible are {kinds()}")
+        raise DataError(f"{type(data).__name__}: no kind of data; possible are {list_kinds()}")
     return source.read(data, config, shape)
 
 
-def kinds() -> str:
-    """What can be given."""
+def list_kinds() -> str:
+    """List the kinds of objects that can be data, for error messages."""
     single = "; ".join(source.KIND for source in OBJECT_SOURCES)
     return f"{single}; a mapping of train and test with any of these"
 
 
-def _divided(data: Mapping[str, Any], config: DataConfig) -> Parts:
+def _read_divided(data: Mapping[str, Any], config: DataConfig) -> Parts:
     parts = read_object(data["train"], config)
-    shape = tuple(parts.train.x.shape[1:])
-    tests = {name: _marked(read_object(data[name], config, shape).train, name) for name in ("test",) if name in data}
-    return replace(parts, tests=tests or parts.tests)
+    if "test" not in data:
+        return parts
+    test = read_object(data["test"], config, tuple(parts.train.x.shape[1:])).train
+    return replace(parts, tests={"test": _with_prefix(test, "test/")})
 
 
-def _marked(rows: Rows, name: str) -> Rows:
-    """With ids that training rows have not."""
-    return replace(rows, ids=np.char.add(f"{name}/", rows.ids))
+def _with_prefix(rows: Rows, prefix: str) -> Rows:
+    """Return the rows with ids that no training row has."""
+    return replace(rows, ids=np.char.add(prefix, rows.ids))
 
 
 def _is_divided(data: Any) -> bool:
-    """A mapping of parts; others than train and test are left alone."""
+    """Return whether `data` maps train, and perhaps test, to data; other keys are ignored."""
     return isinstance(data, Mapping) and "train" in data and "data" not in data and "x" not in data
 
 
-def _source_of(data: Any) -> ObjectSource | None:
+def _find_source(data: Any) -> ObjectSource | None:
     return next((source for source in OBJECT_SOURCES if source.accepts(data)), None)

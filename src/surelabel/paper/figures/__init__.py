@@ -1,6 +1,5 @@
-"""The paper's figures by their numbers: which runs each needs, and how it is drawn from them."""
+"""The paper's figures by number: which runs each needs, and how to draw it from them."""
 
-from surelabel.paper.figures.numbered import FIGURES, NumberedFigure, figure_named
-from surelabel.paper.figures.writing import write_figure
+from surelabel.paper.figures.catalogue import FIGURES, NumberedFigure, find_figure, write_figure
 
-__all__ = ["FIGURES", "NumberedFigure", "figure_named", "write_figure"]
+__all__ = ["FIGURES", "NumberedFigure", "find_figure", "write_figure"]

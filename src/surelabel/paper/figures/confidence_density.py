@@ -1,56 +1,52 @@
-"""The paper's second and fourth figures: the density of tau, of clean and of false labels."""
+"""Figures 2 and 4: the density of the confidence tau for clean and for false labels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from surelabel.paper.figures.training_rows import TrainingRows
-from surelabel.plotting.drawing import BLUE, GRID, SMALL_TEXT, TEXT, VERMILION, digits_for, legend
-from surelabel.plotting.panels import leave_empty, missing_text, panels, plain_text
+from surelabel.paper.figures.training_samples import TrainingSamples
+from surelabel.plotting.density import Density, estimate_density
+from surelabel.plotting.drawing import (
+    BLUE,
+    GRID,
+    SMALL_TEXT,
+    TEXT,
+    VERMILION,
+    add_legend,
+    digits_for,
+    leave_empty,
+    make_panels,
+    missing_text,
+    plain_text,
+)
 
 NUM_BINS = 50
 LOOKS = {"clean labels": (BLUE, "-"), "false labels": (VERMILION, "--")}
 """Colour and dash of each group."""
 LOG_ABOVE = 20.0
-"""Highest density from which on the scale is logarithmic, because tau piles up at one end."""
+"""If the highest density is larger, the vertical scale is logarithmic."""
 LEAST_SPAN = 0.2
-"""Of the middle 98 % of tau; where it is less in all panels, only that part of the axis is drawn."""
+"""If the middle 98 % of tau span less in all panels, only that part of the axis is drawn."""
 LEAST_STEP = 1e-3
-"""The ends of the axis are multiples of it: with closer ones nobody could read the numbers on it."""
+"""The ends of the axis are multiples of this, so that their labels stay readable."""
 PANEL = (4.2, 3.0)
 
 Groups = Mapping[str, Mapping[str, np.ndarray] | None]
-"""Panels by title, with the values of tau of each group of labels; None is not run."""
+"""By panel title, the values of tau of each group of labels; None if it was not run."""
 
 
-@dataclass(frozen=True)
-class Density:
-    """A histogram whose area is one."""
-
-    heights: np.ndarray
-    edges: np.ndarray
-    mean: float
-
-
-def confidence_groups(rows: TrainingRows) -> dict[str, np.ndarray]:
-    """The values of tau in each group; a group without labels is left out."""
+def group_confidence(rows: TrainingSamples) -> dict[str, np.ndarray]:
+    """Return the values of tau in each group; a group without labels is left out."""
     known = np.isfinite(rows.tau)
     groups = zip(LOOKS, (known & ~rows.is_false, known & rows.is_false), strict=True)
     return {name: rows.tau[mask] for name, mask in groups if mask.any()}
 
 
-def density_of(tau: np.ndarray, span: tuple[float, float] = (0.0, 1.0), num_bins: int = NUM_BINS) -> Density:
-    """What lies outside of the span counts at its ends."""
-    heights, edges = np.histogram(tau.clip(*span), num_bins, span, density=True)
-    return Density(heights, edges, float(tau.mean()))
-
-
 def span_of(runs: Groups) -> tuple[float, float]:
-    """The part of the axis to draw: all of it, or where tau is if that is a narrow place."""
+    """Return the part of the axis to draw: all of it, or the range of tau if that is narrow."""
     values = [tau for groups in runs.values() if groups is not None for tau in groups.values()]
     if not values:
         return 0.0, 1.0
@@ -59,19 +55,19 @@ def span_of(runs: Groups) -> tuple[float, float]:
         return 0.0, 1.0
     step = 10.0 ** np.floor(np.log10(max(high - low, LEAST_STEP)))
     low, high = max(0.0, np.floor(low / step) * step), min(1.0, np.ceil(high / step) * step)
-    if low == high:  # all of tau in one place
+    if low == high:  # all values of tau are equal
         low, high = max(0.0, low - step), min(1.0, high + step)
     return float(low), float(high)
 
 
 def density_figure(runs: Groups) -> Figure:
-    """A panel per run, given by its title; the mean of each group is a line from top to bottom."""
+    """Draw a panel per run, with a vertical line at the mean of each group."""
     span = span_of(runs)
     densities = {
-        title: None if groups is None else {name: density_of(tau, span) for name, tau in groups.items()}
+        title: None if groups is None else {name: estimate_density(tau, NUM_BINS, span) for name, tau in groups.items()}
         for title, groups in runs.items()
     }
-    figure, axes = panels(1, len(runs), PANEL)
+    figure, axes = make_panels(1, len(runs), PANEL)
     for one, (title, drawn) in zip(axes[0], densities.items(), strict=True):
         if drawn is None:
             leave_empty(one, title)
@@ -81,12 +77,12 @@ def density_figure(runs: Groups) -> Figure:
     _scale(
         axes[0], max((one.heights.max() for drawn in densities.values() for one in (drawn or {}).values()), default=1)
     )
-    legend(figure, 2)
+    add_legend(figure, 2)
     return figure
 
 
 def _scale(axes: Sequence[Axes], highest: float) -> None:
-    """One vertical scale for all."""
+    """Give all panels the same vertical scale."""
     is_log = highest > LOG_ABOVE
     for one in axes:
         if is_log:
@@ -111,11 +107,11 @@ def _draw(axes: Axes, title: str, groups: Mapping[str, Density], num_digits: int
 
 
 def density_text(runs: Groups) -> str:
-    """Number, mean and middle half of each group of each panel."""
+    """Return count, mean and middle half of each group in words."""
     low, high = span_of(runs)
     num_digits = max(3, digits_for((low, high)))
     parts = [
-        f"{plain_text(title)}: {'; '.join(_described(name, tau, num_digits) for name, tau in groups.items())}."
+        f"{plain_text(title)}: {'; '.join(_describe(name, tau, num_digits) for name, tau in groups.items())}."
         for title, groups in runs.items()
         if groups is not None
     ]
@@ -129,6 +125,6 @@ def density_text(runs: Groups) -> str:
     )
 
 
-def _described(name: str, tau: np.ndarray, num_digits: int) -> str:
+def _describe(name: str, tau: np.ndarray, num_digits: int) -> str:
     mean, low, high = (f"{value:.{num_digits}f}" for value in (tau.mean(), *np.quantile(tau, (0.25, 0.75))))
     return f"{len(tau):,} {name} have a mean tau of {mean}, the middle half {low} to {high}"

@@ -1,4 +1,4 @@
-"""The paper's last two figures: images with their given label above in red and the corrected one below in green."""
+"""Figures 12 and 13: images with the given label in red and the corrected one in green."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,22 +7,22 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from surelabel.paper.figures.training_rows import TrainingRows
-from surelabel.plotting.drawing import GRID, SMALL_TEXT, shortened
+from surelabel.paper.figures.training_samples import TrainingSamples
+from surelabel.plotting.drawing import GRID, SMALL_TEXT, shorten
 
 RED, GREEN = "#c3202f", "#00785a"
 NUM_SHOWN, NUM_COLUMNS = 18, 6
-OF_A_PAIR = 2
-"""Images of the same two labels that are shown before others have had their turn."""
+NUM_PER_PAIR = 2
+"""How many images with the same two labels are shown before those of other labels."""
 CELL = (1.75, 2.05)
-"""Inches."""
+"""Width and height of an image with its labels, in inches."""
 SMALL_SIDE = 64
-"""Pixels up to which an image is drawn with sharp edges."""
+"""Pixels: images up to this size are drawn without smoothing."""
 
 
 @dataclass(frozen=True)
 class Correction:
-    """A row whose label was corrected."""
+    """A sample whose label was corrected."""
 
     row: int
     given: str
@@ -30,14 +30,17 @@ class Correction:
     probability: float
 
 
-def surest_corrections(rows: TrainingRows, count: int = NUM_SHOWN) -> list[Correction]:
-    """The rows that the targets correct, the surest first, few of a pair of labels; verdicts where no target has moved."""
+def find_corrections(rows: TrainingSamples, count: int = NUM_SHOWN) -> list[Correction]:
+    """Return corrections by the targets, surest first, with few of each pair of labels.
+
+    If no target has changed, the suggestions of the method are used instead.
+    """
     corrected, probability = rows.corrected, rows.target.max(1)
     if (corrected == rows.given).all():
         corrected, probability = rows.suggested, rows.suggested_probability
     changed = np.flatnonzero(corrected != rows.given)
     order = changed[np.argsort(-probability[changed], kind="stable")].tolist()
-    chosen = _varied([(int(rows.given[row]), int(corrected[row])) for row in order], count)
+    chosen = _mix_pairs([(int(rows.given[row]), int(corrected[row])) for row in order], count)
     names = rows.class_names
     return [
         Correction(row, names[rows.given[row]], names[corrected[row]], float(probability[row]))
@@ -45,19 +48,19 @@ def surest_corrections(rows: TrainingRows, count: int = NUM_SHOWN) -> list[Corre
     ]
 
 
-def _varied(pairs: Sequence[tuple[int, int]], count: int) -> list[int]:
-    """Places in `pairs`: at most OF_A_PAIR of each, then the rest where there is room."""
+def _mix_pairs(pairs: Sequence[tuple[int, int]], count: int) -> list[int]:
+    """Return indices into `pairs`: at most NUM_PER_PAIR of each, then the others."""
     seen: dict[tuple[int, int], int] = {}
     first: list[int] = []
     rest: list[int] = []
     for at, pair in enumerate(pairs):
         seen[pair] = seen.get(pair, 0) + 1
-        (first if seen[pair] <= OF_A_PAIR else rest).append(at)
+        (first if seen[pair] <= NUM_PER_PAIR else rest).append(at)
     return (first + rest)[:count]
 
 
 def corrections_figure(corrections: Sequence[Correction], images: Sequence[np.ndarray]) -> Figure:
-    """`images` are (C, H, W) uint8, one for each correction."""
+    """Draw the image of each correction, given as (C, H, W) uint8."""
     columns = min(NUM_COLUMNS, max(1, len(corrections)))
     num_rows = -(-len(corrections) // columns)
     figure = Figure(figsize=(CELL[0] * columns, CELL[1] * num_rows + 0.9), layout="constrained")
@@ -77,12 +80,12 @@ def _draw(axes: Axes, correction: Correction, image: np.ndarray) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_color(GRID)
-    axes.set_title(shortened(correction.given, 18), color=RED, fontsize=SMALL_TEXT, pad=4)
-    axes.set_xlabel(shortened(correction.corrected, 18), color=GREEN, fontsize=SMALL_TEXT, labelpad=4)
+    axes.set_title(shorten(correction.given, 18), color=RED, fontsize=SMALL_TEXT, pad=4)
+    axes.set_xlabel(shorten(correction.corrected, 18), color=GREEN, fontsize=SMALL_TEXT, labelpad=4)
 
 
-def corrections_text(corrections: Sequence[Correction], rows: TrainingRows) -> str:
-    """Every image in words; how many corrections are right where clean labels are known."""
+def corrections_text(corrections: Sequence[Correction], rows: TrainingSamples) -> str:
+    """Return the corrections in words, and how many are right if clean labels are known."""
     words = "; ".join(f"{one.given} to {one.corrected} ({one.probability:.2f})" for one in corrections)
     text = (
         f"{len(corrections)} sure corrections, row by row, from the given to the corrected label (its weight): {words}."

@@ -1,4 +1,4 @@
-"""The paper's third figure: which share of the gradient comes from clean and from false labels, epoch by epoch."""
+"""Figure 3: the shares of the gradient that come from clean and from false labels, over epochs."""
 
 from collections.abc import Mapping
 
@@ -6,8 +6,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from surelabel.plotting.curves import Curve, Rows
-from surelabel.plotting.drawing import BLUE, TEXT, VERMILION, legend, over_epochs
-from surelabel.plotting.panels import leave_empty, missing_text, panels
+from surelabel.plotting.drawing import (
+    BLUE,
+    TEXT,
+    VERMILION,
+    add_legend,
+    leave_empty,
+    make_panels,
+    missing_text,
+    set_epoch_axis,
+)
 
 MEASURED = "gradient_share"
 LOOKS = {"clean": ("clean labels", BLUE, "-"), "false": ("false labels", VERMILION, "--")}
@@ -16,15 +24,15 @@ PANEL = (4.0, 3.0)
 
 
 def gradient_shares(rows: Rows) -> dict[str, Curve]:
-    """The two shares in percent over the epochs that measured them."""
+    """Return both shares in percent over the epochs that measured them."""
     measured = [row for row in rows if MEASURED in row]
     epochs = [int(row["epoch"]) for row in measured]
     return {name: (epochs, [100 * row[MEASURED][name] for row in measured]) for name in LOOKS}
 
 
 def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
-    """A panel per run, given by its title as its metrics; None stays empty."""
-    figure, axes = panels(1, len(runs), PANEL)
+    """Draw a panel for the metrics of each run, by its title; a panel without a run stays empty."""
+    figure, axes = make_panels(1, len(runs), PANEL)
     for one, (title, rows) in zip(axes[0], runs.items(), strict=True):
         one.set_ylim(-3, 103)
         one.set_yticks(range(0, 101, 25))
@@ -33,13 +41,13 @@ def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
         else:
             _draw(one, title, gradient_shares(rows))
     axes[0, 0].set_ylabel("Share of the gradient (%)", fontsize=TEXT)
-    legend(figure, 2)
+    add_legend(figure, 2)
     return figure
 
 
 def gradient_text(runs: Mapping[str, Rows | None]) -> str:
-    """First, middle and last epoch of each panel in words."""
-    parts = [_described(title, gradient_shares(rows)) for title, rows in runs.items() if rows is not None]
+    """Return the first, middle and last epoch of each panel in words."""
+    parts = [_describe(title, gradient_shares(rows)) for title, rows in runs.items() if rows is not None]
     return " ".join(parts) + missing_text([title for title, rows in runs.items() if rows is None])
 
 
@@ -48,11 +56,11 @@ def _draw(axes: Axes, title: str, shares: Mapping[str, Curve]) -> None:
         text, colour, dash = LOOKS[name]
         marker = "o" if len(epochs) == 1 else None
         axes.plot(epochs, values, dash, color=colour, linewidth=2, marker=marker, label=text)
-    over_epochs(axes, max((epochs[-1] for epochs, _ in shares.values() if epochs), default=2))
+    set_epoch_axis(axes, max((epochs[-1] for epochs, _ in shares.values() if epochs), default=2))
     axes.set_title(title, fontsize=TEXT)
 
 
-def _described(title: str, shares: Mapping[str, Curve]) -> str:
+def _describe(title: str, shares: Mapping[str, Curve]) -> str:
     epochs, values = shares["false"]
     if not epochs:
         return f"{title}: the gradient was not measured."

@@ -1,4 +1,4 @@
-"""The paper's heat maps over pairs of labels: mean tau by clean and given label, and corrected against clean labels."""
+"""Figures 5 to 9: heat maps of mean tau by clean and given label, and of corrected labels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
-from surelabel.paper.figures.training_rows import TrainingRows
-from surelabel.plotting.drawing import TEXT, digits_for
-from surelabel.plotting.pairs import (
+from surelabel.paper.figures.training_samples import TrainingSamples
+from surelabel.plotting.drawing import TEXT, digits_for, leave_blank, make_panels, missing_text, plain_text
+from surelabel.plotting.heat_maps import (
     MOST_CLASSES,
     MOST_NUMBERED,
-    colour_bar,
-    counts,
-    heat_map,
+    add_colour_bar,
+    count_pairs,
+    draw_heat_map,
+    mean_by_pair,
     mean_text,
-    means,
+    row_fractions,
     top_pairs,
 )
-from surelabel.plotting.panels import leave_blank, missing_text, panels, plain_text
 
 PANEL, BAR, ROOM_FOR_NAMES = (4.7, 4.5), 0.8, 0.9
-"""Inches: of a heat map, of what explains its colours, and of class names along the axes."""
+"""Inches for a heat map, its colour bar, and class names along the axes."""
 LEAST_SPAN = 0.2
-"""Between the smallest and the largest mean tau; where it is less, the colours go over just that."""
+"""If the means of tau span less, the colours cover only their range."""
 
 
 @dataclass(frozen=True)
@@ -34,23 +34,18 @@ class Table:
     class_names: tuple[str, ...]
 
 
-def confidence_table(rows: TrainingRows) -> Table:
-    """The mean tau of each pair of clean (row) and given label (column); NaN where there is none."""
-    return Table(means(rows.tau, rows.clean, rows.given, len(rows.class_names)), rows.class_names)
+def confidence_table(rows: TrainingSamples) -> Table:
+    """Return the mean of tau by clean (row) and given label (column); NaN for missing pairs."""
+    return Table(mean_by_pair(rows.tau, rows.clean, rows.given, len(rows.class_names)), rows.class_names)
 
 
-def correction_table(rows: TrainingRows) -> Table:
-    """The number of rows by clean (row) and corrected label (column)."""
-    return Table(counts(rows.clean, rows.corrected, len(rows.class_names)), rows.class_names)
-
-
-def shares_of_rows(table: Table) -> np.ndarray:
-    """(K, K) counts as shares of their row."""
-    return np.asarray(table.cells / table.cells.sum(1, keepdims=True).clip(1))
+def correction_table(rows: TrainingSamples) -> Table:
+    """Return the number of samples by clean (row) and corrected label (column)."""
+    return Table(count_pairs(rows.clean, rows.corrected, len(rows.class_names)), rows.class_names)
 
 
 def confidence_figure(tables: Mapping[str, Table | None]) -> Figure:
-    """A heat map per run."""
+    """Draw a heat map per run."""
     span = span_of_means(tables)
     texts = np.vectorize(lambda mean: mean_text(mean, digits_for(span)), otypes=[object])
     drawn = {title: None if table is None else (table.cells, texts(table.cells)) for title, table in tables.items()}
@@ -58,7 +53,7 @@ def confidence_figure(tables: Mapping[str, Table | None]) -> Figure:
 
 
 def span_of_means(tables: Mapping[str, Table | None]) -> tuple[float, float]:
-    """What the colours go over: 0 to 1, or where the means are if that is a narrow place."""
+    """Return the range of the colours: 0 to 1, or that of the means if it is narrow."""
     cells = [table.cells[np.isfinite(table.cells)] for table in tables.values() if table is not None]
     values = np.concatenate([np.empty(0), *cells])
     if not len(values) or np.ptp(values) >= LEAST_SPAN or np.ptp(values) == 0:
@@ -67,9 +62,9 @@ def span_of_means(tables: Mapping[str, Table | None]) -> tuple[float, float]:
 
 
 def correction_figure(tables: Mapping[str, Table | None]) -> Figure:
-    """A heat map per run; the cells are percent of their row, rounded, without the zeros."""
+    """Draw a heat map per run; cells show rounded percentages of their row, without zeros."""
     texts = np.vectorize(lambda share: f"{100 * share:.1f}" if share >= 0.0005 else "", otypes=[object])
-    shares = {title: None if table is None else shares_of_rows(table) for title, table in tables.items()}
+    shares = {title: None if table is None else row_fractions(table.cells) for title, table in tables.items()}
     drawn = {title: None if cells is None else (cells, texts(cells)) for title, cells in shares.items()}
     is_numbered = any(cells is not None and len(cells) <= MOST_NUMBERED for cells in shares.values())
     measure = "Share of the row" + ("; cells in %" if is_numbered else "")
@@ -84,27 +79,27 @@ def _figure(
     span: tuple[float, float] = (0.0, 1.0),
 ) -> Figure:
     room = ROOM_FOR_NAMES if any(table is not None and _has_words(table) for table in tables.values()) else 0.0
-    figure, axes = panels(1, len(tables), (PANEL[0] + room, PANEL[1] + room), share=False, beside=BAR)
+    figure, axes = make_panels(1, len(tables), (PANEL[0] + room, PANEL[1] + room), share=False, beside=BAR)
     mesh = None
     for one, (title, table) in zip(axes[0], tables.items(), strict=True):
         shown = drawn[title]
         if table is None or shown is None:
             leave_blank(one, title)
             continue
-        mesh = heat_map(one, shown[0], table.class_names, labels, shown[1], span)
+        mesh = draw_heat_map(one, shown[0], table.class_names, labels, shown[1], span)
         one.set_title(title, fontsize=TEXT)
     if mesh is not None:
-        colour_bar(figure, mesh, list(axes[0]), measure)
+        add_colour_bar(figure, mesh, list(axes[0]), measure)
     return figure
 
 
 def _has_words(table: Table) -> bool:
-    """Whether classes are named along the axes, by more than a letter or two."""
+    """Return whether class names of more than two letters are shown along the axes."""
     return len(table.class_names) <= MOST_CLASSES and max(map(len, table.class_names)) > 2
 
 
 def confidence_text(tables: Mapping[str, Table | None]) -> str:
-    """The means on and off the diagonal."""
+    """Return the means on and off the diagonal in words."""
     parts = [
         f"{plain_text(title)}: {_on_and_off(table.cells)}." for title, table in tables.items() if table is not None
     ]
@@ -123,7 +118,7 @@ def _on_and_off(cells: np.ndarray) -> str:
 
 
 def correction_text(tables: Mapping[str, Table | None]) -> str:
-    """Correction accuracy, and the pairs that are confused most."""
+    """Return correction accuracy and the most frequent wrong pairs in words."""
     parts = []
     for title, table in tables.items():
         if table is None:
@@ -131,7 +126,8 @@ def correction_text(tables: Mapping[str, Table | None]) -> str:
         right = np.diag(table.cells).sum() / max(1, table.cells.sum())
         names = table.class_names
         pairs = "; ".join(f"{names[a]} as {names[b]} {number:,} times" for a, b, number in top_pairs(table.cells, 5))
-        text = f"{plain_text(title)}: {100 * right:.2f} % of {int(table.cells.sum()):,} corrected labels are the clean ones"
+        total = f"{int(table.cells.sum()):,} corrected labels"
+        text = f"{plain_text(title)}: {100 * right:.2f} % of {total} are the clean ones"
         parts.append(text + (f"; most often wrong: {pairs}." if pairs else "."))
     return " ".join(parts) + _missing(tables)
 

@@ -1,4 +1,4 @@
-"""The numbers that the paper prints, one csv for each table; whose protocol each has stands with it."""
+"""The numbers that the paper prints: one csv per table, with the protocol of each number."""
 
 import csv
 from collections.abc import Mapping
@@ -17,23 +17,23 @@ class Published:
     cell: Mapping[str, str]
     measure: str
     mean: float | None
-    """None where the paper prints that the model fails to converge."""
+    """None if the paper says that the model fails to converge."""
     std: float | None
-    """None where none is printed."""
+    """None if the paper prints none."""
     protocol: str
-    """car, or original: taken from the method's own paper, or from one that compares with it."""
+    """car, or original: quoted from the method's own paper or from one that compares with it."""
     source: str
-    """Label of the table in the paper's source."""
+    """Label of the table in the LaTeX source of the paper."""
     note: str
 
 
-def published(name: str) -> list[Published]:
-    """All numbers of one csv. A cell may have two, such as cross entropy at 40 %, from two tables of the paper."""
+def read_published(name: str) -> list[Published]:
+    """Read a csv. A cell that two tables of the paper print, with other numbers, is in it twice."""
     text = resources.files(__name__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
-    return [_number(row) for row in csv.DictReader(text.splitlines())]
+    return [_parse(row) for row in csv.DictReader(text.splitlines())]
 
 
-def _number(row: dict[str, str]) -> Published:
+def _parse(row: dict[str, str]) -> Published:
     return Published(
         row["table"],
         {key: value for key, value in row.items() if key not in FIELDS},

@@ -1,26 +1,24 @@
-"""The paper's tables, ablations and figures as functions that return run configurations; the published numbers stand beside as csv."""
+"""The paper's tables, and the runs of its figures, as presets of trials."""
 
-from surelabel.jobs.trial import Trial
-from surelabel.paper.published import Published, published
-from surelabel.paper.tables.filtering import parse_only
-from surelabel.paper.tables.planning import PRESETS, planned, preset_named
-from surelabel.paper.tables.prepared import Prepared
+from surelabel.jobs import Trial
+from surelabel.paper.published import Published, read_published
 from surelabel.paper.tables.preset import RULES, Measure, Preset
-from surelabel.paper.tables.scales import SCALES, Scale, scale_named
+from surelabel.paper.tables.scales import SCALES, PreparedData, Scale, find_scale
+from surelabel.paper.tables.trials import PRESETS, find_preset, parse_only, plan_trials
 
 __all__ = [
     "PRESETS",
     "RULES",
     "SCALES",
     "Measure",
-    "Prepared",
+    "PreparedData",
     "Preset",
     "Published",
     "Scale",
     "Trial",
+    "find_preset",
+    "find_scale",
     "parse_only",
-    "planned",
-    "preset_named",
-    "published",
-    "scale_named",
+    "plan_trials",
+    "read_published",
 ]

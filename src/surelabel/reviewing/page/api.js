@@ -1,4 +1,4 @@
-// The server's addresses. Every answer is data: whoever shows it uses textContent.
+// Requests to the server. Responses are data: show them with textContent, never as HTML.
 
 let key = "";
 
@@ -10,7 +10,7 @@ export class Refused extends Error {
   }
 }
 
-async function answer(response) {
+async function readResponse(response) {
   const isJson = (response.headers.get("content-type") || "").startsWith("application/json");
   const content = isJson ? await response.json() : await response.text();
   if (response.ok) return content;
@@ -18,14 +18,14 @@ async function answer(response) {
   throw new Refused(response.status, text, content.rows);
 }
 
-async function sent(address, options) {
+async function request(address, options) {
   let response;
   try {
     response = await fetch(address, { credentials: "same-origin", cache: "no-store", ...options });
   } catch {
     throw new Refused(0, "The server does not answer. Start it again with `surelabel review`, and open the address that it prints.");
   }
-  return answer(response);
+  return readResponse(response);
 }
 
 function query(filter, more = {}) {
@@ -34,21 +34,21 @@ function query(filter, more = {}) {
 }
 
 const post = (address, body) =>
-  sent(address, {
+  request(address, {
     method: "POST",
     headers: { "content-type": "application/json", "x-surelabel-key": key },
     body: JSON.stringify(body),
   });
 
 export async function getRun() {
-  const run = await sent("/api/run");
+  const run = await request("/api/run");
   key = run.key;
   return run;
 }
 
-export const getRows = (filter, after) => sent(`/api/rows?${query(filter, { after })}`);
-export const getProgress = (filter) => sent(`/api/progress?${query(filter)}`);
-export const getValues = (row) => sent(`/api/values/${encodeURIComponent(row.split)}/${row.position}`);
+export const getRows = (filter, after) => request(`/api/rows?${query(filter, { after })}`);
+export const getProgress = (filter) => request(`/api/progress?${query(filter)}`);
+export const getValues = (row) => request(`/api/values/${encodeURIComponent(row.split)}/${row.position}`);
 export const imageAddress = (row) => `/image/${encodeURIComponent(row.split)}/${row.position}`;
 export const postDecisions = (decisions) => post("/api/decisions", { decisions });
 export const postExport = () => post("/api/export", {});

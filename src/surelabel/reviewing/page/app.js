@@ -1,19 +1,19 @@
-// The page: what is loaded, where one is, and what the keys do.
+// The state of the page, its actions, and its keyboard shortcuts.
 
 import { Refused, getProgress, getRows, getRun, postDecisions, postExport } from "./api.js";
 import { choose } from "./chooser.js";
-import { $, element, number, percent, share, toast } from "./dom.js";
+import { $, element, number, percent, setBar, toast } from "./dom.js";
 import { drawFilters, showAll, showSkipped, startFilters } from "./filters.js";
 import { drawGrid, focusCard, numColumns } from "./grid.js";
 import { isTyping, shortcuts } from "./keys.js";
 import { drawSingle, stateText } from "./single.js";
 
-const MEMORY = "surelabel-review";
-const AHEAD = 20;
+const STORAGE_KEY = "surelabel-review";
+const LOAD_AHEAD = 20;
 
 const state = { run: null, filter: null, rows: [], numFound: 0, reached: 0, cursor: 0, view: "single", selected: new Set(), finished: false };
-const seen = new Map(); // by id: the last journal entry about a row that this tab knows of
-const undoable = []; // lists of ids, the latest last
+const seen = new Map(); // by id: the last journal entry on a row that this tab knows
+const undoable = []; // lists of ids, most recent last
 
 const current = () => state.rows[state.cursor] || null;
 const isOpen = (row) => row.decision === null;
@@ -23,15 +23,15 @@ const isOpen = (row) => row.decision === null;
 async function load() {
   const answer = await getRows(state.filter, 0);
   Object.assign(state, { rows: [], numFound: 0, reached: 0, cursor: 0, finished: false });
-  take(answer);
+  addRows(answer);
   state.selected.clear();
   drawFilters(answer.menus, state.run.classes);
   draw();
   await drawProgress();
 }
 
-function take(answer) {
-  const known = new Set(state.rows.map((row) => row.id)); // what was undone came in by itself
+function addRows(answer) {
+  const known = new Set(state.rows.map((row) => row.id)); // undone rows were inserted already
   const fresh = answer.rows.filter((row) => !known.has(row.id));
   fresh.forEach((row) => seen.set(row.id, row.seen));
   state.rows.push(...fresh);
@@ -42,7 +42,7 @@ function take(answer) {
 
 async function loadMore() {
   if (!state.numAhead) return false;
-  take(await getRows(state.filter, state.reached));
+  addRows(await getRows(state.filter, state.reached));
   return true;
 }
 
@@ -51,8 +51,8 @@ async function loadMore() {
 let queue = Promise.resolve();
 let isDeciding = false;
 
-function inTurn(work) {
-  queue = queue.then(work).catch(complain);
+function enqueue(work) {
+  queue = queue.then(work).catch(showError);
   return queue;
 }
 
@@ -61,25 +61,25 @@ function targets() {
   return chosen.length ? chosen : [current()].filter(Boolean);
 }
 
-/** One after the other: a key that is pressed before the page has moved on would decide on a row that nobody has seen. */
-function alone(work) {
+/** Ignore keys until the page shows the next row: they would decide on a row not seen yet. */
+function unlessBusy(work) {
   if (isDeciding) return;
   isDeciding = true;
-  inTurn(work).finally(() => (isDeciding = false));
+  enqueue(work).finally(() => (isDeciding = false));
 }
 
-/** `wanted` gives action and label for a row. */
+/** Decide on the selected rows; `wanted` returns the action and the label for a row. */
 function decide(wanted) {
   const rows = targets();
   if (!rows.length || $("empty").hidden === false) return;
-  alone(async () => {
+  unlessBusy(async () => {
     const answer = await send(rows.map((row) => ({ id: row.id, seen: seen.get(row.id), ...wanted(row) })));
     if (!answer) return;
     undoable.push(rows.map((row) => row.id));
     state.selected.clear();
     await advance();
     draw();
-    drawProgress().catch(complain);
+    drawProgress().catch(showError);
   });
 }
 
@@ -93,7 +93,7 @@ async function send(decisions) {
     update(error.rows);
     showConflict(error.rows);
     draw();
-    drawProgress().catch(complain);
+    drawProgress().catch(showError);
     return null;
   }
 }
@@ -127,11 +127,11 @@ async function undo() {
   state.finished = false;
   toast(ids.length > 1 ? `${ids.length} decisions undone.` : "Undone.", "plain", 2);
   draw();
-  drawProgress().catch(complain);
+  drawProgress().catch(showError);
   return undefined;
 }
 
-/** A row that the filter had left out when it was loaded. */
+/** Show a row that did not match the filter when rows were loaded. */
 function insert(row) {
   if (state.rows.some((one) => one.id === row.id)) return;
   state.rows.splice(state.cursor, 0, row);
@@ -146,11 +146,11 @@ async function advance() {
   if (place < 0) place = state.rows.findIndex(isOpen);
   if (place >= 0) state.cursor = place;
   else state.finished = state.filter.state === "open";
-  if (state.rows.length - state.cursor < AHEAD) loadMore().then(draw).catch(complain);
+  if (state.rows.length - state.cursor < LOAD_AHEAD) loadMore().then(draw).catch(showError);
 }
 
 function move(step, extend = false) {
-  return inTurn(async () => {
+  return enqueue(async () => {
     const place = state.cursor + step;
     if (place >= state.rows.length) await loadMore();
     if (place < 0 || place >= state.rows.length) return;
@@ -164,7 +164,7 @@ function move(step, extend = false) {
 function show(view) {
   state.view = view;
   state.selected.clear();
-  remember();
+  saveView();
   draw();
 }
 
@@ -205,11 +205,11 @@ function draw() {
   $("to-grid").setAttribute("aria-pressed", String(state.view === "grid"));
   drawActions(isEmpty);
   if (isEmpty) drawEmpty();
-  else if (state.view === "single") drawSingle(row, state.run, place(), (label) => decide(() => relabel(label)));
+  else if (state.view === "single") drawSingle(row, state.run, positionText(), (label) => decide(() => relabel(label)));
   else drawMany();
 }
 
-const place = () => `${number(state.cursor + 1)} of ${number(state.numFound)} · rank ${number(current().rank)}`;
+const positionText = () => `${number(state.cursor + 1)} of ${number(state.numFound)} · rank ${number(current().rank)}`;
 
 function drawMany() {
   drawGrid(state, cards);
@@ -247,8 +247,8 @@ async function drawProgress() {
   const found = await getProgress(state.filter);
   state.progress = found;
   const done = found.inside_decided + found.inside_skipped;
-  share($("bar-decided"), found.inside ? found.inside_decided / found.inside : 0);
-  share($("bar-skipped"), found.inside ? found.inside_skipped / found.inside : 0);
+  setBar($("bar-decided"), found.inside ? found.inside_decided / found.inside : 0);
+  setBar($("bar-skipped"), found.inside ? found.inside_skipped / found.inside : 0);
   $("track").setAttribute("aria-valuemax", String(found.inside));
   $("track").setAttribute("aria-valuenow", String(done));
   $("count-inside").textContent = `${number(found.inside_decided)} of ${number(found.inside)}`;
@@ -258,7 +258,7 @@ async function drawProgress() {
   if (!$("empty").hidden) drawEmpty();
 }
 
-function complain(error) {
+function showError(error) {
   if (!(error instanceof Refused)) throw error;
   toast(error.status === 0 || error.status === 403 ? error.message : `Not saved: ${error.message}`, "bad", 15);
 }
@@ -285,7 +285,7 @@ const ACTIONS = {
   accept: () => decide((row) => relabel(row.suggested)),
   skip: () => decide(() => ({ action: "skip" })),
   choose: chooseClass,
-  undo: () => alone(undo),
+  undo: () => unlessBusy(undo),
 };
 
 const KEYS = {
@@ -296,7 +296,7 @@ const KEYS = {
   "/": chooseClass,
   u: ACTIONS.undo,
   g: () => show(state.view === "grid" ? "single" : "grid"),
-  e: () => inTurn(exportCsv),
+  e: () => enqueue(exportCsv),
   f: openFilters,
   p: () => document.body.classList.toggle("smooth"),
   "?": () => $("help").showModal(),
@@ -326,7 +326,7 @@ function selectAll() {
   draw();
 }
 
-function keyPressed(event) {
+function onKey(event) {
   if (event.key === "Escape" && event.target.closest?.("#filter-form")) event.target.blur();
   if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
   const isGrid = state.view === "grid" && !$("grid").hidden;
@@ -345,41 +345,41 @@ function keyPressed(event) {
 }
 
 function digitAction(key, isGrid) {
-  const isFixed = state.run.classes.length <= 10; // else the digits mean another class for every row
+  const isFixed = state.run.classes.length <= 10; // otherwise the digits stand for different classes in each row
   const found = isGrid && !isFixed ? null : shortcuts(state.run.classes, current()).find(([digit]) => digit === key);
   return found ? () => decide(() => relabel(found[1])) : null;
 }
 
-/* ---- beginning ---- */
+/* ---- start ---- */
 
-function remember() {
-  sessionStorage.setItem(MEMORY, JSON.stringify({ view: state.view, filter: state.filter }));
+function saveView() {
+  sessionStorage.setItem(STORAGE_KEY, JSON.stringify({ view: state.view, filter: state.filter }));
 }
 
-function remembered() {
+function savedView() {
   try {
-    return JSON.parse(sessionStorage.getItem(MEMORY)) || {};
+    return JSON.parse(sessionStorage.getItem(STORAGE_KEY)) || {};
   } catch {
     return {};
   }
 }
 
-function wire() {
-  document.addEventListener("keydown", keyPressed);
+function addListeners() {
+  document.addEventListener("keydown", onKey);
   $("to-single").addEventListener("click", () => show("single"));
   $("to-grid").addEventListener("click", () => show("grid"));
   $("previous").addEventListener("click", () => move(-1));
   $("next").addEventListener("click", () => move(1));
-  $("more").addEventListener("click", () => inTurn(async () => (await loadMore()) && draw()));
+  $("more").addEventListener("click", () => enqueue(async () => (await loadMore()) && draw()));
   $("export").addEventListener("click", KEYS.e);
   $("open-help").addEventListener("click", KEYS["?"]);
   for (const button of $("actions").children) button.addEventListener("click", ACTIONS[button.dataset.action]);
 }
 
 async function start() {
-  history.replaceState(null, "", "/"); // the token is in the cookie now; keep it out of the address bar and the history
+  history.replaceState(null, "", "/"); // the cookie has the token now; remove it from the address and the history
   state.run = await getRun();
-  const before = remembered();
+  const before = savedView();
   state.view = before.view === "grid" ? "grid" : "single";
   document.title = `Review ${state.run.name} – surelabel`;
   $("run-name").textContent = state.run.name;
@@ -395,12 +395,12 @@ async function start() {
   $("evidence-box").open = window.innerWidth > 900;
   state.filter = startFilters(state.run.classes, before.filter, (filter) => {
     state.filter = filter;
-    remember();
-    inTurn(load);
+    saveView();
+    enqueue(load);
   });
-  wire();
-  await inTurn(load);
+  addListeners();
+  await enqueue(load);
   document.body.dataset.ready = "yes";
 }
 
-start().catch(complain);
+start().catch(showError);

@@ -1,8 +1,8 @@
-// The dialog in which a class is found by typing part of its name.
+// The dialog for choosing a class by typing part of its name.
 
 import { $, element, name, percent } from "./dom.js";
 
-const MOST_SHOWN = 200;
+const MAX_SHOWN = 200;
 let resolve = null;
 let classes = [];
 let probability = new Map();
@@ -12,7 +12,7 @@ function matches(text) {
   const wanted = text.trim().toLowerCase();
   const found = classes.filter((one) => one.toLowerCase().includes(wanted));
   const rank = (one) => (one.toLowerCase() === wanted ? -2 : wanted && one.toLowerCase().startsWith(wanted) ? -1 : 0);
-  return found.sort((a, b) => rank(a) - rank(b) || (probability.get(b) || 0) - (probability.get(a) || 0)).slice(0, MOST_SHOWN);
+  return found.sort((a, b) => rank(a) - rank(b) || (probability.get(b) || 0) - (probability.get(a) || 0)).slice(0, MAX_SHOWN);
 }
 
 function draw() {
@@ -37,7 +37,7 @@ function close(value) {
   done?.(value);
 }
 
-function pressed(event) {
+function onKey(event) {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   if (step) {
     marked += step;
@@ -49,7 +49,7 @@ function pressed(event) {
   event.preventDefault();
 }
 
-/** The class that a person chooses, or null. */
+/** Ask for a class; resolves to its name, or to null if cancelled. */
 export function choose(allClasses, candidates, title) {
   classes = allClasses;
   probability = new Map(candidates);
@@ -66,6 +66,6 @@ $("chooser-text").addEventListener("input", () => {
   marked = 0;
   draw();
 });
-$("chooser-text").addEventListener("keydown", pressed);
+$("chooser-text").addEventListener("keydown", onKey);
 $("chooser-close").addEventListener("click", () => close(null));
 $("chooser").addEventListener("close", () => close(null));

@@ -1,4 +1,4 @@
-// Making elements. Text goes in as text, never as HTML: class names and ids come from anywhere.
+// Create elements and format numbers. Text is never parsed as HTML: names and ids may contain it.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -13,13 +13,13 @@ export function element(tag, { text, className, ...attributes } = {}, ...childre
   return made;
 }
 
-/** A name from the data, kept from turning the text around it (right-to-left marks). */
+/** Show a name from the data, isolated so that right-to-left marks do not affect other text. */
 export const name = (text, className) => element("bdi", { text, className });
 
-/** With a decimal near 0 and 1, where it matters, and never rounded to certainty. */
-export function percent(share) {
-  if (share === null || share === undefined) return "–";
-  const value = 100 * share;
+/** Format a fraction, with a decimal near 0 and 1, and never rounded to 0 % or 100 %. */
+export function percent(fraction) {
+  if (fraction === null || fraction === undefined) return "–";
+  const value = 100 * fraction;
   if (value > 0 && value < 0.1) return "< 0.1 %";
   if (value < 100 && value > 99.9) return "> 99.9 %";
   return `${(value > 0 && value < 1) || (value > 99 && value < 100) ? value.toFixed(1) : Math.round(value)} %`;
@@ -32,7 +32,7 @@ export function number(value) {
   return Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(4)));
 }
 
-export function share(bar, value) {
+export function setBar(bar, value) {
   bar.style.width = `${100 * Math.max(0, Math.min(1, value || 0))}%`;
 }
 

@@ -1,10 +1,10 @@
-// What is shown: by class, by pair, by probability, by state.
+// Filters by class, pair of classes, probability and state.
 
 import { $, element, name, percent } from "./dom.js";
 
-export const EVERYTHING = { given: null, suggested: null, low: 0.5, high: 1, state: "open" };
+export const DEFAULTS = { given: null, suggested: null, low: 0.5, high: 1, state: "open" };
 
-let filter = { ...EVERYTHING };
+let filter = { ...DEFAULTS };
 let changed = () => {};
 
 function fill(select, classes, counts, value, any) {
@@ -52,7 +52,7 @@ export function drawFilters(menus, classes) {
 }
 
 export function startFilters(classes, initial, onChange) {
-  filter = { ...EVERYTHING, ...initial };
+  filter = { ...DEFAULTS, ...initial };
   for (const which of ["given", "suggested"]) if (!classes.includes(filter[which])) filter[which] = null;
   changed = onChange;
   const byPlace = (value) => (value === "" ? null : classes[Number(value)]);
@@ -62,13 +62,13 @@ export function startFilters(classes, initial, onChange) {
   for (const bound of ["low", "high"]) {
     $(`filter-${bound}`).addEventListener("change", (event) => {
       const value = Number(event.target.value);
-      set({ [bound]: event.target.value !== "" && value >= 0 && value <= 1 ? value : EVERYTHING[bound] });
+      set({ [bound]: event.target.value !== "" && value >= 0 && value <= 1 ? value : DEFAULTS[bound] });
     });
   }
-  $("filter-reset").addEventListener("click", () => set(EVERYTHING));
+  $("filter-reset").addEventListener("click", () => set(DEFAULTS));
   $("filter-form").addEventListener("submit", (event) => event.preventDefault());
   return filter;
 }
 
-export const showAll = () => set({ ...EVERYTHING, low: 0 });
-export const showSkipped = () => set({ ...EVERYTHING, low: 0, state: "skipped" });
+export const showAll = () => set({ ...DEFAULTS, low: 0 });
+export const showSkipped = () => set({ ...DEFAULTS, low: 0, state: "skipped" });

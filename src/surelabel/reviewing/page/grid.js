@@ -1,4 +1,4 @@
-// The view of many suspects.
+// The grid view, with many suspects.
 
 import { $, element, name, percent } from "./dom.js";
 import { preview } from "./picture.js";
@@ -21,7 +21,7 @@ function card(row, run, handlers) {
   return made;
 }
 
-/** Bring the cards up to date; those that are there stay, so that images are not loaded again. */
+/** Update the cards; existing ones are kept, so that images are not loaded again. */
 export function drawGrid(state, handlers) {
   const room = $("cards");
   if (room.drawn !== state.rows) {
@@ -55,7 +55,7 @@ function drawCard(made, row, isCurrent, isSelected) {
   if (row.decision) made.querySelector(".thumb").append(mark(row.decision));
 }
 
-/** Bring a card into sight; the focus goes with it unless somebody uses another part of the page. */
+/** Scroll to a card and focus it, unless the focus is in another part of the page. */
 export function focusCard(id) {
   const one = $("cards").cards?.get(id);
   const active = document.activeElement;
@@ -63,7 +63,7 @@ export function focusCard(id) {
   one?.scrollIntoView({ block: "nearest" });
 }
 
-/** How many cards stand beside each other. */
+/** Return the number of cards in a row of the grid. */
 export function numColumns() {
   const tops = [...$("cards").children].map((one) => one.offsetTop);
   const others = tops.findIndex((top) => top !== tops[0]);

@@ -1,8 +1,8 @@
-// Which class a digit key chooses.
+// The classes that the digit keys choose.
 
 const DIGITS = "1234567890";
 
-/** Pairs of key and class: all classes where there are at most ten, else the likeliest ones of this row. */
+/** Return pairs of key and class: all classes if there are at most ten, else the likeliest of this row. */
 export function shortcuts(classes, row) {
   if (classes.every((one) => /^[0-9]$/.test(one))) return classes.map((one) => [one, one]);
   const offered = classes.length <= DIGITS.length ? classes : (row?.candidates || []).map(([one]) => one);
@@ -10,5 +10,5 @@ export function shortcuts(classes, row) {
 }
 
 export const isTyping = (target) =>
-  // A dialog that was just closed keeps the focus for a moment; keys pressed then are for the page.
+  // A dialog keeps the focus for a moment after closing; keys pressed then are meant for the page.
   !target.closest?.("dialog:not([open])") && target.closest?.("input, select, textarea, dialog") !== null;

@@ -1,13 +1,13 @@
-// A row's image, or its values where it has none.
+// The input of a row: its image, or a table of its features.
 
 import { getValues, imageAddress } from "./api.js";
 import { element, name, number } from "./dom.js";
 
-const SMALL = 128;
+const SMALL_WIDTH = 128;
 
 export function image(row, eager = true) {
   const made = element("img", { alt: `Sample ${row.id}`, loading: eager ? "eager" : "lazy", draggable: "false" });
-  made.addEventListener("load", () => made.classList.toggle("small", made.naturalWidth < SMALL));
+  made.addEventListener("load", () => made.classList.toggle("small", made.naturalWidth < SMALL_WIDTH));
   made.addEventListener("error", () => made.replaceWith(element("p", { text: "This image cannot be read.", className: "unreadable" })));
   made.src = imageAddress(row);
   return made;
@@ -38,7 +38,7 @@ export function valueTable(row, values) {
   return element("table", { className: "values" }, element("thead", {}, head), element("tbody", {}, ...lines));
 }
 
-/** Fill a place with the large picture of a row; a slower answer for an older row is dropped. */
+/** Show the input of a row in full; drop a late response for an earlier row. */
 export async function showLarge(place, row, isImage) {
   place.dataset.id = row.id;
   if (isImage) {

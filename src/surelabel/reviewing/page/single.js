@@ -1,10 +1,10 @@
-// The view of one suspect.
+// The view of a single suspect.
 
-import { $, element, name, number, percent, share } from "./dom.js";
+import { $, element, name, number, percent, setBar } from "./dom.js";
 import { shortcuts } from "./keys.js";
 import { showLarge } from "./picture.js";
 
-const WORDS = {
+const EVIDENCE_NAMES = {
   prediction: "the network says now",
   given_probability: "its probability of the given label",
   target: "training aimed at",
@@ -15,7 +15,7 @@ const WORDS = {
   quality: "quality",
   verdict: "judged by",
 };
-const SHARES = ["given_probability", "tau"];
+const FRACTIONS = ["given_probability", "tau"];
 const NUM_BARS = 5;
 
 export function stateText(decision) {
@@ -35,7 +35,7 @@ function drawNetwork(row) {
   const bars = row.candidates.slice(0, NUM_BARS).map(([one, probability]) => {
     const kind = one === row.given ? "given" : one === row.suggested ? "suggested" : "";
     const bar = element("i");
-    share(bar, probability);
+    setBar(bar, probability);
     return element("div", { className: kind }, name(one), element("span", {}, bar), element("b", { text: percent(probability) }));
   });
   $("network").replaceChildren(...(bars.length ? [element("h3", { text: "The network's classes" }), ...bars] : []));
@@ -43,12 +43,12 @@ function drawNetwork(row) {
 
 function drawEvidence(row) {
   const known = Object.entries(row.evidence).filter(([, value]) => value !== null);
-  const order = Object.keys(WORDS);
+  const order = Object.keys(EVIDENCE_NAMES);
   const place = (key) => (order.includes(key) ? order.indexOf(key) : order.length);
   known.sort(([a], [b]) => place(a) - place(b));
   const lines = known.map(([key, value]) => {
-    const shown = SHARES.includes(key) ? percent(value) : key === "first_learned" && value === 0 ? "never" : number(value);
-    return element("div", {}, element("dt", { text: WORDS[key] || key.replaceAll("_", " ") }), element("dd", {}, name(shown)));
+    const shown = FRACTIONS.includes(key) ? percent(value) : key === "first_learned" && value === 0 ? "never" : number(value);
+    return element("div", {}, element("dt", { text: EVIDENCE_NAMES[key] || key.replaceAll("_", " ") }), element("dd", {}, name(shown)));
   });
   $("evidence").replaceChildren(...lines);
 }
@@ -73,7 +73,7 @@ export function drawSingle(row, run, where, onClass) {
   $("suggested").textContent = row.suggested === row.given ? "the same" : row.suggested;
   $("suggested-p").textContent = row.suggested_probability === null ? "" : ` ${percent(row.suggested_probability)}`;
   $("p-wrong").textContent = percent(row.p_wrong);
-  share($("p-bar"), row.p_wrong);
+  setBar($("p-bar"), row.p_wrong);
   drawState(row);
   drawNetwork(row);
   drawEvidence(row);

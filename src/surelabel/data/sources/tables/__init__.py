@@ -1,1 +1,1 @@
-"""Tables: rows with named columns, from files, from frames in memory and from objects of `datasets`."""
+"""Tables: rows with named columns, from files, from data frames and from objects of `datasets`."""

@@ -1,4 +1,4 @@
-"""What the columns of a table are there for: the input, the label, the true label, the id, the part."""
+"""Find the columns of a table that hold inputs, labels, true labels, ids and splits."""
 
 import re
 from collections.abc import Iterable
@@ -10,152 +10,153 @@ import pyarrow as pa
 
 from surelabel.config import DataConfig
 from surelabel.data.images.load import is_image
-from surelabel.data.sources.tables.numbers import is_numeric
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.features import is_numeric
+from surelabel.data.sources.tables.table import Table
 from surelabel.errors import ConfigError
 
 LABELS = ("label", "labels", "class", "target", "y", "category", "fine_label")
-"""Usual names of label columns; the first that is there is taken."""
+"""Common names of label columns; the first that a table has is taken."""
 PATHS = ("path", "file", "filename", "file_name", "image", "img", "image_path", "filepath")
-"""Usual names of columns with paths of images."""
+"""Common names of columns with paths of images."""
 
-_LIKE_A_LABEL = re.compile(r"(.*_)?labels?(_.*)?|class|target|category|y", re.IGNORECASE)
-"""Columns that would give the label away as a feature, such as clean_label."""
+_LABEL_LIKE = re.compile(r"(.*_)?labels?(_.*)?|class|target|category|y", re.IGNORECASE)
+"""Columns that would reveal the label if they were features, such as clean_label."""
 _INDEX = ("", "unnamed: 0", "__index_level_0__")
-"""What pandas calls the row numbers that it writes beside the columns."""
+"""What pandas calls the row numbers that it writes next to the columns."""
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Columns by what they are there for; None is not there."""
+    """The columns that a table is read from; None if it has no such column."""
 
     label: str | None
     clean: str | None
     id: str | None
     split: str | None
     image: str | None
-    """Paths, bytes, or {bytes, path} as the hub writes them."""
+    """Paths, bytes, or the {bytes, path} of the Hugging Face hub."""
     features: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What was decided and may surprise."""
+    """Choices that may surprise the user."""
 
     @property
     def used(self) -> list[str]:
-        """All columns that are needed, each once."""
+        """All columns that have a role, each once."""
         named = (self.label, self.clean, self.id, self.split, self.image, *self.features)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
-def roles_of(sheet: Sheet, config: DataConfig, needs_label: bool = True, is_test: bool = False) -> Roles:
-    """By the names that the configuration gives, else by the usual ones.
+def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_test: bool = False) -> Roles:
+    """Find the columns that the configuration names, or those with common names.
 
-    A test part needs no given labels where it has the true ones.
+    A test set needs no given labels if it has the true ones.
     """
     if config.path_column and config.feature_columns:
         raise ConfigError("data.path_column and data.feature_columns: a table is of images or of features; give one")
-    clean = _named(sheet, config.clean_column, "clean_column", may_be_missing=is_test or not needs_label)
-    row_id = _named(sheet, config.id_column, "id_column", may_be_missing=not needs_label) or _usual(sheet, ("id",))
-    image = _image_column(sheet, config)
+    clean = _configured(table, config.clean_column, "clean_column", may_be_missing=is_test or not needs_label)
+    row_id = _configured(table, config.id_column, "id_column", may_be_missing=not needs_label)
+    row_id = row_id or _common(table, ("id",))
+    image = _image_column(table, config)
     taken = {name for name in (clean, row_id, image) if name is not None}
-    label, notes = _label_column(sheet, config, taken)
+    label, notes = _label_column(table, config, taken)
     if label is None and is_test:
         label = clean
     if label is None and needs_label and config.labels is None:
-        raise _no_label(sheet, config, taken)
-    split = _usual(sheet, ("split",), (label, *(config.feature_columns or ())))
+        raise _no_label(table, config, taken)
+    split = _common(table, ("split",), (label, *(config.feature_columns or ())))
     if image is not None:
         return Roles(label, clean, row_id, split, image, notes=notes)
-    features, left_out = _features(sheet, config, {*taken, label, split})
+    features, left_out = _feature_columns(table, config, {*taken, label, split})
     return Roles(label, clean, row_id, split, None, features, (*notes, *left_out))
 
 
-def _named(sheet: Sheet, name: str | None, option: str, may_be_missing: bool = False) -> str | None:
-    """The column that the configuration names."""
-    if name is None or name in sheet.names:
+def _configured(table: Table, name: str | None, option: str, may_be_missing: bool = False) -> str | None:
+    """Return the column that the configuration names."""
+    if name is None or name in table.names:
         return name
     if may_be_missing:
         return None
-    raise sheet.error(f"there is no column {name!r}, which data.{option} names; there are {', '.join(sheet.names)}")
+    raise table.error(f"there is no column {name!r}, which data.{option} names; there are {', '.join(table.names)}")
 
 
-def _usual(sheet: Sheet, usual: Iterable[str], taken: Iterable[str | None] = ()) -> str | None:
-    """The first of the usual names that is there, in whatever case."""
-    return next(iter(_all_usual(sheet, usual, taken)), None)
+def _common(table: Table, common: Iterable[str], taken: Iterable[str | None] = ()) -> str | None:
+    """Return the first of the common names that the table has, ignoring case."""
+    return next(iter(_all_common(table, common, taken)), None)
 
 
-def _all_usual(sheet: Sheet, usual: Iterable[str], taken: Iterable[str | None]) -> list[str]:
-    by_lower = {name.lower(): name for name in reversed(sheet.names) if name not in taken}
-    return [by_lower[name] for name in usual if name in by_lower]
+def _all_common(table: Table, common: Iterable[str], taken: Iterable[str | None]) -> list[str]:
+    by_lower = {name.lower(): name for name in reversed(table.names) if name not in taken}
+    return [by_lower[name] for name in common if name in by_lower]
 
 
-def _label_column(sheet: Sheet, config: DataConfig, taken: set[str]) -> tuple[str | None, tuple[str, ...]]:
+def _label_column(table: Table, config: DataConfig, taken: set[str]) -> tuple[str | None, tuple[str, ...]]:
     if config.label_column is not None:
-        return (config.label_column if config.label_column in sheet.names else None), ()
+        return (config.label_column if config.label_column in table.names else None), ()
     features = config.feature_columns or ()
-    possible = _all_usual(sheet, LABELS, {*taken, *features})
+    possible = _all_common(table, LABELS, {*taken, *features})
     if len(possible) < 2:
         return next(iter(possible), None), ()
     others = ", ".join(possible[1:])
     return possible[0], (f"{possible[0]!r} is taken as the label, not {others}; data.label_column names another",)
 
 
-def _no_label(sheet: Sheet, config: DataConfig, taken: set[str]) -> Exception:
+def _no_label(table: Table, config: DataConfig, taken: set[str]) -> Exception:
     if config.label_column is not None:
         which = f"there is no column {config.label_column!r}, which data.label_column names"
     else:
         which = f"there is no label column{' but the clean one' if config.clean_column in taken else ''}"
-    return sheet.error(f"{which}; there are {', '.join(sheet.names)} (data.label_column names it)")
+    return table.error(f"{which}; there are {', '.join(table.names)} (data.label_column names it)")
 
 
-def _image_column(sheet: Sheet, config: DataConfig) -> str | None:
+def _image_column(table: Table, config: DataConfig) -> str | None:
     if config.path_column is not None:
-        return _named(sheet, config.path_column, "path_column")
+        return _configured(table, config.path_column, "path_column")
     if config.feature_columns is not None:
         return None
-    encoded = [name for name in sheet.names if holds_bytes(sheet[name].type)]
+    encoded = [name for name in table.names if holds_bytes(table[name].type)]
     taken = (config.label_column, config.clean_column, config.id_column)
     return (
         next((name for name in encoded if name.lower() in PATHS), None)
         or next(iter(encoded), None)
-        or next((name for name in _all_usual(sheet, PATHS, taken) if _holds_image_paths(sheet[name])), None)
+        or next((name for name in _all_common(table, PATHS, taken) if _holds_image_paths(table[name])), None)
     )
 
 
 def holds_bytes(kind: Any) -> bool:
-    """Whether a type is bytes, or a struct with bytes as the hub has it."""
+    """Return whether a type is bytes, or a struct with bytes as on the Hugging Face hub."""
     if pa.types.is_struct(kind):
-        return kind.get_field_index("bytes") >= 0 and holds_bytes(kind.field("bytes").type)
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+        return bool(kind.get_field_index("bytes") >= 0) and holds_bytes(kind.field("bytes").type)
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def _holds_image_paths(column: Any) -> bool:
-    """By the first cell that is not blank: a column `file` beside numbers may name anything."""
+    """Judge by the first cell that is not blank: a column called file may name anything."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return False
     cells = (cell.as_py() for cell in column)
     return is_image(Path((next((cell for cell in cells if cell and cell.strip()), "") or "x.png").strip()))
 
 
-def _features(sheet: Sheet, config: DataConfig, taken: set[str | None]) -> tuple[tuple[str, ...], list[str]]:
-    """Numeric columns, sorted by name so that another table may have them in another order."""
+def _feature_columns(table: Table, config: DataConfig, taken: set[str | None]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the numeric columns, sorted by name so that their order in a table does not matter."""
     if config.feature_columns is not None:
         for name in config.feature_columns:
-            _named(sheet, name, "feature_columns")
+            _configured(table, name, "feature_columns")
         return config.feature_columns, []
-    rest = [name for name in sheet.names if name not in taken]
-    features = [name for name in rest if not _tells(name, sheet, rest) and is_numeric(sheet, name)]
+    rest = [name for name in table.names if name not in taken]
+    features = [name for name in rest if not _reveals_label(name, table, rest) and is_numeric(table, name)]
     if not features:
-        raise sheet.error(
-            f"no images and no numeric columns in {', '.join(sheet.names)}; data.path_column names the paths of images, "
-            "data.feature_columns the numbers"
+        raise table.error(
+            f"no images and no numeric columns in {', '.join(table.names)}; data.path_column names the paths of "
+            "images, data.feature_columns the numbers"
         )
     left_out = [name or "''" for name in rest if name not in features]
     note = f"not used as features: {', '.join(left_out)}; data.feature_columns names others"
     return tuple(sorted(features)), [note] if left_out else []
 
 
-def _tells(name: str, sheet: Sheet, beside: list[str]) -> bool:
-    """Whether a column may give the label away: a label by another name, or row numbers; y beside x is a point's."""
+def _reveals_label(name: str, table: Table, beside: list[str]) -> bool:
+    """Return whether a column may be row numbers or another label; y next to x is a coordinate."""
     if name == "y" and "x" in beside:
         return False
-    return bool(name.lower() in _INDEX or name in sheet.class_names or _LIKE_A_LABEL.fullmatch(name))
+    return bool(name.lower() in _INDEX or name in table.class_names or _LABEL_LIKE.fullmatch(name))

@@ -1,6 +1,8 @@
-"""CSV files to tables of text: UTF-8, with a header, and rows numbered as in a spreadsheet, where the header is row 1.
+"""Read CSV files as tables of text.
 
-Commas part the cells, or tabs or semicolons where the header has none. Lines without anything in them are passed over.
+Files are UTF-8 and have a header. Cells are separated by commas; by tabs or semicolons if the
+header has no comma. Empty lines are skipped. Errors number rows as a spreadsheet does: the header
+is row 1.
 """
 
 import csv
@@ -17,23 +19,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
 SUFFIXES = (".csv", ".tsv")
 
-_DELIMITERS = ",\t;"
+_DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon"}
 
 
-class _Text(NamedTuple):
-    """A file's bytes and what parts its cells."""
+class _Content(NamedTuple):
+    """The bytes of a file and the sign between its cells."""
 
     source: str
     content: bytes
     delimiter: str
 
-    def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Numbered lines that have anything in them; a cell may hold line breaks."""
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield each row that is not empty, with its number; a cell may hold line breaks."""
         # utf-8-sig, because spreadsheets put a byte order mark before the first column's name.
         file = io.TextIOWrapper(io.BytesIO(self.content), encoding="utf-8-sig", newline="")
         reader = csv.reader(file, strict=True, delimiter=self.delimiter)
@@ -44,18 +46,18 @@ class _Text(NamedTuple):
             raise DataError(f"{self.source}: not readable as a CSV table in UTF-8 ({reason})") from None
 
 
-def read_csv(source: str) -> Sheet:
-    """All columns as text."""
-    text = _opened(source)
-    header = _header(text)
-    table = _quick_table(text, header)
+def read_csv(source: str, allow_short_rows: bool = True) -> Table:
+    """Read all columns as text; the cells that a short row lacks are blank."""
+    file = _open(source)
+    header = _read_header(file)
+    table = _read_with_arrow(file, header)
     if table is None:
-        table = _careful_table(text, header)
+        table = _read_row_by_row(file, header, allow_short_rows)
     columns = [column.strip() for column in header]
-    return Sheet(table.rename_columns(columns), source, Path(source).parent, partial(_row, text), is_typed=False)
+    return Table(table.rename_columns(columns), source, Path(source).parent, partial(_name_row, file), is_typed=False)
 
 
-def _opened(source: str) -> _Text:
+def _open(source: str) -> _Content:
     try:
         content = Path(source).read_bytes()
     except FileNotFoundError:
@@ -63,29 +65,29 @@ def _opened(source: str) -> _Text:
     except OSError as error:
         raise DataError(f"{source}: not readable ({error.strerror})") from None
     first = content.lstrip().partition(b"\n")[0].decode("utf-8", errors="replace")
-    return _Text(source, content, next((sign for sign in _DELIMITERS if sign in first), ","))
+    return _Content(source, content, next((sign for sign in _DELIMITERS if sign in first), ","))
 
 
-def _header(text: _Text) -> list[str]:
-    header = next((cells for _, cells in text.records()), None)
+def _read_header(file: _Content) -> list[str]:
+    header = next((cells for _, cells in file.rows()), None)
     if header is None:
-        raise DataError(f"{text.source}: an empty table; expected a header with the names of the columns")
+        raise DataError(f"{file.source}: an empty table; expected a header with the names of the columns")
     names = [cell.strip() for cell in header]
     for name in names:
         if names.count(name) > 1:
-            raise DataError(f"{text.source}: {names.count(name)} columns are called {name!r}; names must differ")
+            raise DataError(f"{file.source}: {names.count(name)} columns are called {name!r}; names must differ")
     return header
 
 
-def _quick_table(text: _Text, header: list[str]) -> pa.Table | None:
-    """By arrow; None where a line has too few or too many cells, or where its laxer ways with quotes could matter."""
-    has_quotes = b'"' in text.content
-    if has_quotes and not _has_plain_quotes(text):
+def _read_with_arrow(file: _Content, header: list[str]) -> pa.Table | None:
+    """Read the fast way; None if rows differ in length, or if arrow's lax quoting could matter."""
+    has_quotes = b'"' in file.content
+    if has_quotes and not _has_regular_quotes(file):
         return None
     try:
         table = pyarrow.csv.read_csv(
-            io.BytesIO(text.content),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=text.delimiter, newlines_in_values=has_quotes),
+            io.BytesIO(file.content),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=file.delimiter, newlines_in_values=has_quotes),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
             ),
@@ -107,37 +109,33 @@ def _empty_rows(table: pa.Table) -> np.ndarray:
     return is_empty
 
 
-def _has_plain_quotes(text: _Text) -> bool:
-    """Whether all quotes come in pairs and at the ends of cells, or doubled."""
-    inside = rb'[^"\r\n%b]' % text.delimiter.encode()
-    # Begun with the quote, for which the rest of the file is skipped quickly.
+def _has_regular_quotes(file: _Content) -> bool:
+    """Return whether all quotes come in pairs, and at the ends of cells or doubled."""
+    inside = rb'[^"\r\n%b]' % file.delimiter.encode()
+    # The pattern begins with the quote, so that the search skips quickly to the next one.
     lone = b'"(?<=%b")%b' % (inside, inside)
-    return text.content.count(b'"') % 2 == 0 and re.search(lone, text.content) is None
+    return file.content.count(b'"') % 2 == 0 and re.search(lone, file.content) is None
 
 
 def _has_line_breaks(table: pa.Table) -> bool:
-    """A cell with a line break may be meant, or may be two rows and a stray quote."""
+    """Return whether a cell has a line break, which may be intended, or the end of a row."""
     return any(pc.any(pc.match_substring(column, "\n")).as_py() for column in table.columns)
 
 
-def _careful_table(text: _Text, header: list[str]) -> pa.Table:
+def _read_row_by_row(file: _Content, header: list[str], allow_short_rows: bool) -> pa.Table:
     rows = []
-    lines = text.records()
-    next(lines)
-    for number, cells in lines:
+    for number, cells in islice(file.rows(), 1, None):
+        where, counts = f"{file.source}, row {number}", f"{len(cells)} cells for {len(header)} columns"
         if len(cells) > len(header):
-            counts = f"{len(cells)} cells for {len(header)} columns"
-            raise DataError(f"{text.source}, row {number}: {counts}; a cell with a {_sign(text)} needs quotes")
+            raise DataError(f"{where}: {counts}; a cell with a {_DELIMITERS[file.delimiter]} needs quotes")
+        if len(cells) < len(header) and not allow_short_rows:
+            raise DataError(f"{where}: {counts}; every row must be complete")
         rows.append(cells + [""] * (len(header) - len(cells)))
     columns = zip(*rows, strict=True) if rows else [()] * len(header)
     return pa.table([pa.array(column, pa.string()) for column in columns], names=header)
 
 
-def _sign(text: _Text) -> str:
-    return {",": "comma", ";": "semicolon", "\t": "tab"}[text.delimiter]
-
-
-def _row(text: _Text, position: int) -> str:
-    """What a person calls a row; asked for only when something is wrong."""
-    number, _ = next(islice(text.records(), position + 1, None))
-    return f"{text.source}, row {number}"
+def _name_row(file: _Content, position: int) -> str:
+    """Return what to call a row; the file is read again, because this is only needed for errors."""
+    number, _ = next(islice(file.rows(), position + 1, None))
+    return f"{file.source}, row {number}"

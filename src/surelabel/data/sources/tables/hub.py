@@ -1,7 +1,7 @@
-"""Objects of the `datasets` package, which is never imported here: a Dataset, read through its arrow table.
+"""Data sets of the package `datasets`, which is never imported: their arrow table is read.
 
-Image columns are {bytes, path}, and ClassLabel columns have the names of their classes. A DatasetDict is a mapping with
-train and test, which objects.py takes apart.
+Image columns are {bytes, path}, and ClassLabel columns have the names of their classes. A
+DatasetDict is a mapping with train and test, which `objects` takes apart.
 """
 
 from typing import Any
@@ -10,38 +10,34 @@ import pyarrow as pa
 
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
-from surelabel.data.rows import Parts
-from surelabel.data.sources.tables.columns import roles_of
-from surelabel.data.sources.tables.rows import Part, parts_of
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.interface import Parts
+from surelabel.data.sources.tables.columns import find_roles
+from surelabel.data.sources.tables.rows import TablePart, make_parts
+from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
 KIND = "a data set of the `datasets` package"
 
 
 def accepts(data: Any) -> bool:
-    """By what it has, since the package need not be there."""
+    """Return whether `data` has the attributes of a Dataset: the package may not be installed."""
     return hasattr(data, "features") and hasattr(data, "data") and hasattr(data, "with_format")
 
 
 def describe(data: Any) -> str:
-    """What stands for the data in a configuration."""
-    return f"<dataset {_name(data)}>"
+    """Return the word that stands for the data in a configuration."""
+    name = getattr(getattr(data, "info", None), "dataset_name", None)
+    return f"<dataset {name or type(data).__name__}>"
 
 
 def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
-    """The rows of the table; a column `split` divides them."""
-    sheet = Sheet(_table(data), describe(data), class_names=_class_names(data))
-    return parts_of(Part(sheet, roles_of(sheet, config, is_test=shape is not None)), config, shape)
+    """Read the rows of the table; a column `split` divides them."""
+    table = Table(_to_arrow(data), describe(data), class_names=_class_names(data))
+    return make_parts(TablePart(table, find_roles(table, config, is_test=shape is not None)), config, shape)
 
 
-def _name(data: Any) -> str:
-    found = getattr(getattr(data, "info", None), "dataset_name", None)
-    return str(found or type(data).__name__)
-
-
-def _table(data: Any) -> pa.Table:
-    """All rows, in the order in which the object has them: a selection or a shuffle is applied."""
+def _to_arrow(data: Any) -> pa.Table:
+    """Return all rows in the order of the object: selecting and shuffling have been applied."""
     table = data.with_format("arrow")[:]
     if not isinstance(table, pa.Table):
         raise DataError(

@@ -1,4 +1,7 @@
-"""Parquet files to tables, read with pyarrow alone; class names come from the schema's metadata, where the hub puts them."""
+"""Read parquet files as tables.
+
+Class names come from the schema's metadata, where the Hugging Face hub stores them.
+"""
 
 import contextlib
 import json
@@ -12,42 +15,45 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from surelabel.data.sources.file_names import refuse_not_utf8
+from surelabel.data.sources.checks import refuse_not_utf8
 from surelabel.data.sources.tables.columns import Roles
-from surelabel.data.sources.tables.rows import Part
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.rows import TablePart
+from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
 SUFFIX = ".parquet"
 
 
-def read_parquet(paths: Sequence[Path], where: str, roles_of: Callable[[Sheet], Roles]) -> Part:
-    """The rows of all files, with the columns that have a role; rows are counted from 0 in each file."""
-    head = _head(paths[0])
-    sheet = Sheet(head, where, paths[0].parent, class_names=class_names_in(head.schema))
-    with _faults_named(paths[0]):  # cells are looked at
-        roles = roles_of(sheet)
+def read_parquet(paths: Sequence[Path], where: str, find_roles: Callable[[Table], Roles]) -> TablePart:
+    """Read all rows of the files, but only the columns that have a role.
+
+    Errors count the rows of each file from 0.
+    """
+    head = _read_head(paths[0])
+    table = Table(head, where, paths[0].parent, class_names=read_class_names(head.schema))
+    with _readable(paths[0]):  # find_roles looks at cells, which may be damaged
+        roles = find_roles(table)
     tables = [_read(path, roles.used) for path in paths]
     ends = list(accumulate(table.num_rows for table in tables))
-    whole = _joined(tables, where)
-    called = partial(_row, paths, ends)
-    return Part(Sheet(whole, where, sheet.folder, called, sheet.class_names), roles)
+    whole = _concatenate(tables, where)
+    name_row = partial(_name_row, paths, ends)
+    return TablePart(Table(whole, where, table.folder, name_row, table.class_names), roles)
 
 
-def class_names_in(schema: Any) -> dict[str, tuple[str, ...]]:
-    """Columns that are ClassLabel in the hub's metadata, and their names."""
+def read_class_names(schema: Any) -> dict[str, tuple[str, ...]]:
+    """Return the class names of the columns that the hub's metadata declare as ClassLabel."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         labels = {name: feature for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
         return {name: tuple(map(str, feature["names"])) for name, feature in labels.items() if feature.get("names")}
-    # Whatever else stands there is not for us.
+    # Any other metadata are not ours to read.
     except (KeyError, ValueError, TypeError, AttributeError):
         return {}
 
 
-def _head(path: Path) -> pa.Table:
-    """The first row, which tells types and what cells look like."""
-    with _faults_named(path), pq.ParquetFile(path) as file:
+def _read_head(path: Path) -> pa.Table:
+    """Read the first row, which shows the types of columns and what cells look like."""
+    with _readable(path), pq.ParquetFile(path) as file:
         first = next(file.iter_batches(batch_size=1), None)
         schema = file.schema_arrow
         return (
@@ -58,21 +64,21 @@ def _head(path: Path) -> pa.Table:
 
 
 def _read(path: Path, columns: list[str]) -> pa.Table:
-    with _faults_named(path):
-        there = pq.read_schema(path).names
+    with _readable(path):
+        names = pq.read_schema(path).names
         for column in columns:
-            if column not in there:
+            if column not in names:
                 raise DataError(
-                    f"{path}: there is no column {column!r}, as other files have; there are {', '.join(there)}"
+                    f"{path}: there is no column {column!r}, as other files have; there are {', '.join(names)}"
                 )
-        # read_table would import pyarrow's data sets, which takes longer than reading.
+        # read_table would import pyarrow.dataset, which takes longer than reading.
         with pq.ParquetFile(path) as file:
             table = file.read(columns)
         table.validate(full=True)  # text must be UTF-8
         return table
 
 
-def _joined(tables: list[pa.Table], where: str) -> pa.Table:
+def _concatenate(tables: list[pa.Table], where: str) -> pa.Table:
     try:
         return pa.concat_tables([table.replace_schema_metadata(None) for table in tables], promote_options="permissive")
     except pa.ArrowException as error:
@@ -82,7 +88,8 @@ def _joined(tables: list[pa.Table], where: str) -> pa.Table:
 
 
 @contextlib.contextmanager
-def _faults_named(path: Path) -> Iterator[None]:
+def _readable(path: Path) -> Iterator[None]:
+    """Turn the errors of reading a file into one line that names it."""
     refuse_not_utf8(path)
     try:
         yield
@@ -92,7 +99,7 @@ def _faults_named(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: not readable as a parquet table ({' '.join(str(error).split())})") from None
 
 
-def _row(paths: Sequence[Path], ends: list[int], position: int) -> str:
-    """What a person calls a row."""
+def _name_row(paths: Sequence[Path], ends: list[int], position: int) -> str:
+    """Return what to call a row: its file, and its number in that file."""
     number = bisect_right(ends, position)
     return f"{paths[number]}, row {position - (ends[number - 1] if number else 0)}"

@@ -1,157 +1,207 @@
-"""From tables to rows: images by path or bytes, or numbers, each with its label.
+"""Turn tables into rows: images by path or bytes, or numbers, each with its label.
 
-Rows are named by the id column, else by the path of their image as written, else by their number, counted from 0. A
-column `split` says train or test; rows of validation are left alone. Test rows are measured with their true labels, where
-a column has them. With `data.unreadable` "skip", rows without a label or without their image are left out and listed.
+Rows are named by the id column; without one by the path of their image as written, else by their
+number, counted from 0. A column `split` says train or test; rows of validation are ignored. Test
+rows are measured with their true labels, if a column has them. With `data.unreadable` "skip", rows
+without a label or without their image are left out and listed.
 """
 
 import logging
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from surelabel.config import DataConfig
-from surelabel.data.images.load import fitted, load_images
+from surelabel.data.images.load import fit_to_shape, load_images
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.rows import Parts, Rows
-from surelabel.data.sources.arrays.inputs import as_tensor
-from surelabel.data.sources.lost_classes import refuse_lost_classes
+from surelabel.data.sources.array_conversion import as_tensor
+from surelabel.data.sources.checks import refuse_lost_classes
+from surelabel.data.sources.interface import Parts, Rows
 from surelabel.data.sources.tables.columns import Roles
-from surelabel.data.sources.tables.images import Complaint, TableImages
-from surelabel.data.sources.tables.labels import class_names_of, names_in
-from surelabel.data.sources.tables.numbers import feature_names, features_of
-from surelabel.data.sources.tables.sheet import Sheet
+from surelabel.data.sources.tables.features import feature_names, read_features
+from surelabel.data.sources.tables.images import Fault, TableImages
+from surelabel.data.sources.tables.table import Table
 
 _log = logging.getLogger("surelabel")
 
-_LEFT_ALONE = ("validation", "valid", "val", "dev")
+_VALIDATION = ("validation", "valid", "val", "dev")
 _MOST_ROWS_SHOWN = 3
+_UNLABELLED = -1
+"""How the Hugging Face hub marks rows without a label."""
 
 
-class Part(NamedTuple):
-    """A table and what its columns are there for."""
+class TablePart(NamedTuple):
+    """A table, or some of its rows, and what its columns are for."""
 
-    sheet: Sheet
+    table: Table
     roles: Roles
 
-    def where_true(self, mask: np.ndarray) -> "Part":
-        """The rows that `mask` (N,) marks."""
-        return self._replace(sheet=self.sheet.where_true(mask))
+    def filter(self, mask: np.ndarray) -> "TablePart":
+        """Return the rows that `mask` (N,) marks."""
+        return self._replace(table=self.table.filter(mask))
 
 
-def parts_of(
-    part: Part, config: DataConfig, shape: Shape | None = None, tests: Mapping[str, Part] | None = None
+def make_parts(
+    part: TablePart, config: DataConfig, shape: Shape | None = None, tests: Mapping[str, TablePart] | None = None
 ) -> Parts:
-    """The rows to train on, and `tests` or the table's own test part; with a `shape` everything is there to test."""
+    """Return the training rows, and `tests` or the test rows of the table.
+
+    With a `shape`, the table itself is a test set.
+    """
     for note in part.roles.notes:
-        _log.warning("%s: %s", part.sheet.where, note)
-    train, own_test = _by_split(part)
-    if shape is not None and not len(train.sheet):
+        _log.warning("%s: %s", part.table.where, note)
+    train, own_test = _split(part)
+    if shape is not None and not len(train.table):
         train, own_test = own_test, train
-    if not len(train.sheet):
-        raise part.sheet.error("no rows to train on")
+    if not len(train.table):
+        raise part.table.error("no rows to train on")
     rows = _rows(train, config, shape, is_test=shape is not None)
-    there = tuple(rows.x.shape[1:])
-    found = {name: _rows(one, config, there, True, f"{name}/") for name, one in (tests or {}).items()}
-    if not found and len(own_test.sheet):
-        found["test"] = _rows(own_test, config, there, is_test=True)
-    names = feature_names(part.sheet, part.roles.features) if part.roles.image is None else None
-    return Parts(rows, found, class_names_of(part.sheet, part.roles), feature_names=names)
+    train_shape = tuple(rows.x.shape[1:])
+    found = {name: _rows(one, config, train_shape, True, f"{name}/") for name, one in (tests or {}).items()}
+    if not found and len(own_test.table):
+        found["test"] = _rows(own_test, config, train_shape, is_test=True)
+    names = feature_names(part.table, part.roles.features) if part.roles.image is None else None
+    return Parts(rows, found, _class_names(part), feature_names=names)
 
 
-def inputs_of(part: Part, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
-    """All inputs of the table, and their ids."""
-    if not len(part.sheet):
-        raise part.sheet.error("no rows below the header")
-    part = part.where_true(_usable(part, _faults(part), config))
+def make_inputs(part: TablePart, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
+    """Return all inputs of the table and their ids."""
+    if not len(part.table):
+        raise part.table.error("no rows below the header")
+    part = part.filter(_usable(part, _image_faults(part), config))
     x, kept = _inputs(part, config, shape)
-    return x, row_ids(part, "")[kept]
+    return x, row_ids(part)[kept]
 
 
-def _rows(part: Part, config: DataConfig, shape: Shape | None, is_test: bool, prefix: str = "") -> Rows:
-    names, clean = _names(part, is_test)
-    faults = _faults(part)
-    if config.labels is None:
-        faults.append((names == "", lambda row: f"{part.roles.label} is blank"))
-    usable = _usable(part, faults, config)
-    part = part.where_true(usable)
-    x, kept = _inputs(part, config, shape)
-    rows = np.flatnonzero(usable)[kept]
-    if not is_test:
-        refuse_lost_classes(names, names[rows], part.sheet.where)
-    return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows])
-
-
-def _names(part: Part, is_test: bool) -> tuple[np.ndarray, np.ndarray | None]:
-    """(N,) given and true names; the given ones of test rows are the true ones, where those are known."""
-    sheet, roles = part
-    shared = class_names_of(sheet, roles)
-    clean = None if roles.clean is None else names_in(sheet, roles.clean, shared)
-    if clean is not None:
-        sheet.refuse(clean == "", f"{roles.clean} is blank; true labels are known for all rows or not given")
-        if is_test:
-            return clean, clean
-    blank = np.full(len(sheet), "", dtype=np.str_)
-    return blank if roles.label is None else names_in(sheet, roles.label, shared), clean
-
-
-def _faults(part: Part) -> list[Complaint]:
-    return [] if part.roles.image is None else [TableImages.of(part.sheet, part.roles.image).missing()]
-
-
-def _usable(part: Part, faults: list[Complaint], config: DataConfig) -> np.ndarray:
-    """(N,) bool: the rows that nothing is wrong with; or an error about the others."""
-    unusable = np.zeros(len(part.sheet), dtype=bool)
-    for is_bad, _ in faults:
-        unusable |= is_bad
-    if config.unreadable == "refuse":
-        part.sheet.refuse(unusable, lambda row: _reason(row, faults), "; data.unreadable=skip leaves such rows out")
-    if unusable.any():
-        _list_skipped(part.sheet, np.flatnonzero(unusable), faults)
-    return ~unusable
-
-
-def _reason(row: int, faults: list[Complaint]) -> str:
-    return next(complaint(row) for is_bad, complaint in faults if is_bad[row])
-
-
-def _list_skipped(sheet: Sheet, rows: np.ndarray, faults: list[Complaint]) -> None:
-    names = [sheet.row(row).removeprefix(f"{sheet.where}, ") for row in rows[:_MOST_ROWS_SHOWN].tolist()]
-    shown = [f"{name}: {_reason(row, faults)}" for name, row in zip(names, rows.tolist(), strict=False)]
-    more = f"; and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
-    _log.warning("%s: %d row(s) are left out: %s%s", sheet.where, len(rows), "; ".join(shown), more)
-
-
-def _inputs(part: Part, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
-    sheet, roles = part
-    if roles.image is not None:
-        return load_images(TableImages.of(sheet, roles.image).encoded(), config, shape, sheet.where)
-    x = as_tensor(features_of(sheet, roles.features))
-    return fitted(x, shape, sheet.where), np.arange(len(sheet))
-
-
-def row_ids(part: Part, prefix: str) -> np.ndarray:
-    """(N,) str: the names of rows."""
-    sheet, roles = part
+def row_ids(part: TablePart, prefix: str = "") -> np.ndarray:
+    """Return the ids (N,) str of the rows; `prefix` goes before row numbers."""
+    table, roles = part
     if roles.id is not None:
-        ids = sheet.cells(roles.id)
-        sheet.refuse(ids == "", f"{roles.id} is blank")
+        ids = table.cells(roles.id)
+        table.refuse(ids == "", f"{roles.id} is blank")
         return ids
-    paths = None if roles.image is None else TableImages.of(sheet, roles.image).paths
+    paths = None if roles.image is None else TableImages.of(table, roles.image).paths
     if paths is not None:
         return paths
-    ids = sheet.places if sheet.ids is None else sheet.ids
+    ids = table.original_positions if table.ids is None else table.ids
     return np.char.add(prefix, ids.astype(np.str_))
 
 
-def _by_split(part: Part) -> tuple[Part, Part]:
-    """Training and test rows."""
-    sheet, roles = part
+def _split(part: TablePart) -> tuple[TablePart, TablePart]:
+    """Return the training rows and the test rows."""
+    table, roles = part
     if roles.split is None:
-        nothing = np.zeros(len(sheet), dtype=bool)
-        return part, part.where_true(nothing)
-    split = np.char.lower(sheet.cells(roles.split))
-    known = np.isin(split, ("train", "test", *_LEFT_ALONE))
-    sheet.refuse(~known, lambda row: f"{roles.split} is {str(split[row])!r}; allowed are train, test and validation")
-    return part.where_true(split == "train"), part.where_true(split == "test")
+        return part, part.filter(np.zeros(len(table), dtype=bool))
+    split = np.char.lower(table.cells(roles.split))
+    known = np.isin(split, ("train", "test", *_VALIDATION))
+    table.refuse(~known, lambda row: f"{roles.split} is {str(split[row])!r}; allowed are train, test and validation")
+    return part.filter(split == "train"), part.filter(split == "test")
+
+
+def _rows(part: TablePart, config: DataConfig, shape: Shape | None, is_test: bool, prefix: str = "") -> Rows:
+    names, clean = _labels(part, is_test)
+    faults = _image_faults(part)
+    if config.labels is None:
+        faults.append((names == "", lambda _: f"{part.roles.label} is blank"))
+    usable = _usable(part, faults, config)
+    part = part.filter(usable)
+    x, kept = _inputs(part, config, shape)
+    rows = np.flatnonzero(usable)[kept]
+    if not is_test:
+        refuse_lost_classes(names, names[rows], part.table.where)
+    return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows])
+
+
+def _inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+    table, roles = part
+    if roles.image is not None:
+        return load_images(TableImages.of(table, roles.image).encoded(), config, shape, table.where)
+    x = as_tensor(read_features(table, roles.features))
+    return fit_to_shape(x, shape, table.where), np.arange(len(table))
+
+
+def _image_faults(part: TablePart) -> list[Fault]:
+    return [] if part.roles.image is None else [TableImages.of(part.table, part.roles.image).missing()]
+
+
+def _usable(part: TablePart, faults: list[Fault], config: DataConfig) -> np.ndarray:
+    """Return which rows (N,) have no fault.
+
+    The others are an error, or are listed if the configuration skips them.
+    """
+    unusable = np.zeros(len(part.table), dtype=bool)
+    for is_bad, _ in faults:
+        unusable |= is_bad
+    if config.unreadable == "refuse":
+        part.table.refuse(unusable, lambda row: _reason(row, faults), "; data.unreadable=skip leaves such rows out")
+    if unusable.any():
+        _list_skipped(part.table, np.flatnonzero(unusable), faults)
+    return ~unusable
+
+
+def _reason(row: int, faults: list[Fault]) -> str:
+    return next(describe(row) for is_bad, describe in faults if is_bad[row])
+
+
+def _list_skipped(table: Table, rows: np.ndarray, faults: list[Fault]) -> None:
+    shown = [f"{table.short_row(row)}: {_reason(row, faults)}" for row in rows[:_MOST_ROWS_SHOWN].tolist()]
+    more = f"; and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
+    _log.warning("%s: %d row(s) are left out: %s%s", table.where, len(rows), "; ".join(shown), more)
+
+
+def _labels(part: TablePart, is_test: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the given and the true class names (N,), which are the same for test rows if known."""
+    table, roles = part
+    class_names = _class_names(part)
+    clean = None if roles.clean is None else _read_labels(table, roles.clean, class_names)
+    if clean is not None:
+        table.refuse(clean == "", f"{roles.clean} is blank; true labels are known for all rows or not given")
+        if is_test:
+            return clean, clean
+    blank = np.full(len(table), "", dtype=np.str_)
+    return blank if roles.label is None else _read_labels(table, roles.label, class_names), clean
+
+
+def _class_names(part: TablePart) -> tuple[str, ...] | None:
+    """Return the classes that whole numbers stand for; both columns share them."""
+    for column in (part.roles.label, part.roles.clean):
+        if column is not None and column in part.table.class_names:
+            return part.table.class_names[column]
+    return None
+
+
+def _read_labels(table: Table, column: str, class_names: tuple[str, ...] | None) -> np.ndarray:
+    """Return a column of labels (N,) as class names; missing labels are blank.
+
+    Whole numbers are positions in the class names of the column, or else in `class_names`.
+    """
+    kind = table[column].type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        return table.cells(column)
+    numbers, is_missing = _whole_numbers(table, column)
+    known = table.class_names.get(column, class_names)
+    if known is None:
+        names = numbers.astype(np.str_)
+    else:
+        is_missing |= numbers == _UNLABELLED
+        is_beyond = ~is_missing & ((numbers < 0) | (numbers >= len(known)))
+        table.refuse(
+            is_beyond, lambda row: f"{column} is {numbers[row]}; there are {len(known)} classes, counted from 0"
+        )
+        names = np.array(known)[np.where(is_missing, 0, numbers)]
+    return np.where(is_missing, "", names)
+
+
+def _whole_numbers(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return a column (N,) as int64, and which cells are missing.
+
+    If some are missing, pandas stores the others as floats.
+    """
+    values: Any = table[column]
+    is_missing = values.is_null(nan_is_null=True).to_numpy().copy()
+    exact = values.fill_null(0).to_numpy()
+    exact = np.where(is_missing, 0, exact)
+    table.refuse(exact != np.floor(exact), lambda row: f"{column} is {exact[row]}; labels are whole numbers or text")
+    return exact.astype(np.int64), is_missing

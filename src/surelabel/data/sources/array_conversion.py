@@ -1,0 +1,132 @@
+"""Convert arrays: inputs to tensors, labels to class names.
+
+Inputs are features (N, D) or images in any usual layout, as pixels or as floats in [0, 1].
+Labels are whole numbers or strings. Errors name the first bad row.
+"""
+
+import warnings
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surelabel.data.sources.checks import and_more
+from surelabel.errors import DataError
+
+_CHANNELS = (1, 3)
+_IMAGES = "images are (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3"
+_TEXT = "UST"
+"""Kinds of arrays that hold text: str, bytes, and strings of variable length."""
+
+
+def input_tensor(x: np.ndarray, where: str) -> Tensor:
+    """Return features as (N, D) float32 and images as (N, C, H, W) uint8."""
+    check_inputs(x, where)
+    if x.ndim == 2:
+        return as_tensor(_as_float32(x))
+    return as_tensor(np.ascontiguousarray(as_pixels(channels_first(x, where), where)))
+
+
+def check_inputs(x: np.ndarray, where: str) -> None:
+    """Raise if the type or the shape of `x` is neither that of features nor that of images."""
+    if x.dtype.kind not in "biuf":
+        raise DataError(f"{where} has the type {x.dtype}; allowed are whole numbers and floats")
+    if x.ndim not in (2, 3, 4) or not all(x.shape[1:]):
+        raise DataError(f"{where} has the shape {x.shape}; features are (N, D), {_IMAGES}")
+
+
+def channels_first(x: np.ndarray, where: str) -> np.ndarray:
+    """Return a view of the images as (N, C, H, W)."""
+    if x.ndim == 3:
+        return x[:, None]
+    if x.shape[3] in _CHANNELS:
+        return np.moveaxis(x, 3, 1)
+    if x.shape[1] in _CHANNELS:
+        return x
+    raise DataError(f"{where} has the shape {x.shape}; {_IMAGES}")
+
+
+def as_pixels(x: np.ndarray, where: str) -> np.ndarray:
+    """Return whole numbers in 0..255, or floats in [0, 1], as uint8."""
+    if x.dtype == np.uint8 or not x.size:
+        return x.astype(np.uint8, copy=False)
+    largest = 1 if x.dtype.kind in "bf" else 255
+    low, high = x.min(), x.max()
+    # Written so that NaN, for which every comparison is false, is refused.
+    if not (low >= 0 and high <= largest):
+        raise DataError(
+            f"{where} holds images with values from {low:g} to {high:g}; allowed are whole numbers in 0..255 and "
+            "floats in [0, 1]; other values go in as features (N, D)"
+        )
+    return np.rint(x * np.float32(255)).astype(np.uint8) if largest == 1 else x.astype(np.uint8)
+
+
+def as_tensor(x: np.ndarray) -> Tensor:
+    """Return a tensor that shares memory with `x`, which may be read-only: inputs never change."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(x)
+
+
+def tensor_to_array(x: Tensor) -> np.ndarray:
+    """Return the tensor as an array; NumPy has no bfloat16, which becomes float32."""
+    x = x.detach().cpu()
+    array: np.ndarray = (x.float() if x.dtype == torch.bfloat16 else x).numpy()
+    return array
+
+
+def _as_float32(x: np.ndarray) -> np.ndarray:
+    # Values too large for float32 become infinite; Corpus.validate reports them with their row.
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(x, dtype=np.float32)
+
+
+def label_names(y: np.ndarray, class_names: tuple[str, ...] | None, where: str) -> np.ndarray:
+    """Return the class names (N,) of the rows; whole numbers are positions in `class_names`."""
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1 or y.dtype.kind not in "biuf" + _TEXT:
+        raise DataError(f"{where} is {y.dtype} of shape {y.shape}; labels are (N,) whole numbers or strings")
+    if y.dtype.kind in _TEXT:
+        return _check_names(as_text(y), class_names, where)
+    numbers = _whole_numbers(y, where)
+    if class_names is None:
+        return numbers.astype(np.str_)
+    _refuse(numbers >= len(class_names), y, where, f"class_names has {len(class_names)} entries, counted from 0")
+    names: np.ndarray = np.array(class_names)[numbers]
+    return names
+
+
+def unique_names(values: np.ndarray, source: str) -> tuple[str, ...]:
+    """Return class names, which must differ from one another."""
+    names = tuple(map(str, as_text(values.reshape(-1))))
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{source}: class_names holds {name!r} {names.count(name)} times; names must differ")
+    return names
+
+
+def as_text(values: np.ndarray) -> np.ndarray:
+    """Return any values as str; bytes are UTF-8."""
+    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
+
+
+def _whole_numbers(y: np.ndarray, where: str) -> np.ndarray:
+    # Negated below, so that NaN, for which every comparison is false, is refused too.
+    with np.errstate(invalid="ignore"):
+        is_label = (y >= 0) & (y == np.floor(y)) & (y < 2**53)
+    _refuse(~is_label, y, where, "labels are whole numbers from 0, or strings")
+    return y.astype(np.int64)
+
+
+def _check_names(names: np.ndarray, class_names: tuple[str, ...] | None, where: str) -> np.ndarray:
+    _refuse(np.char.strip(names) == "", names, where, "labels must not be blank")
+    if class_names is not None:
+        _refuse(~np.isin(names, class_names), names, where, f"class_names has {', '.join(class_names)}")
+    return names
+
+
+def _refuse(is_bad: np.ndarray, y: np.ndarray, where: str, rule: str) -> None:
+    rows = np.flatnonzero(is_bad)
+    if len(rows):
+        raise DataError(f"{where}: row {rows[0]} is {y[rows[0]].item()!r}{and_more(len(rows))}; {rule}")

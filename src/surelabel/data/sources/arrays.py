@@ -1,0 +1,188 @@
+"""Read rows from named arrays, and take arrays in memory as data.
+
+x is features (N, D), or images: (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3, as whole
+numbers in 0..255 or floats in [0, 1]. If a shape can be read both ways, as (N, 3, 8, 3) can, the
+channels are the last axis. y is (N,) whole numbers or strings; whole numbers are positions in
+class_names, if that is given. `clean` holds the true labels, if they are known. x_test, y_test,
+ids_test and clean_test are a test set. `array_files` reads the same arrays from files.
+
+In memory, data are (x, y), (x, y, x_test, y_test), or a mapping of names to NumPy arrays, torch
+tensors or lists.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from surelabel.config import DataConfig
+from surelabel.data.images.load import fit_to_shape, square_shape
+from surelabel.data.inputs import Inputs, LazyInputs, Shape
+from surelabel.data.sources.array_conversion import as_text, input_tensor, label_names, tensor_to_array, unique_names
+from surelabel.data.sources.interface import Parts, Rows
+from surelabel.errors import DataError
+
+KIND = "arrays as (x, y), (x, y, x_test, y_test) or {'x': ..., 'y': ...}"
+
+NAMES = ("x", "y", "ids", "clean", "x_test", "y_test", "ids_test", "clean_test", "class_names")
+ALIASES = {"y_clean": "clean", "y_clean_test": "clean_test"}
+
+_TUPLES = {2: ("x", "y"), 4: ("x", "y", "x_test", "y_test")}
+
+Arrays = Mapping[str, np.ndarray | LazyInputs]
+
+
+def accepts(data: Any) -> bool:
+    """Return whether `data` is a tuple, or a mapping with x."""
+    return isinstance(data, tuple) or (isinstance(data, Mapping) and "x" in data)
+
+
+def describe(_data: Any) -> str:
+    """Return the word that stands for the data in a configuration."""
+    return "<arrays>"
+
+
+def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
+    """Read the rows of x and y, and of x_test and y_test."""
+    named = data if isinstance(data, Mapping) else _name_arrays(data)
+    arrays = {}
+    for name, value in named.items():
+        if name not in (*NAMES, *ALIASES):
+            raise DataError(f"<arrays>: there is no array {name!r} to give; there are {', '.join(NAMES)}")
+        if value is not None:
+            arrays[ALIASES.get(name, name)] = _to_array(value, name)
+    return make_parts(arrays, config, shape)
+
+
+def make_parts(arrays: Arrays, config: DataConfig, shape: Shape | None = None) -> Parts:
+    """Return the rows of x and y, and of x_test and y_test."""
+    class_names = None
+    if "class_names" in arrays:
+        class_names = unique_names(_get(arrays, "class_names", config.source), config.source)
+    train = _rows(arrays, "", class_names, config, shape)
+    tests = {}
+    if "x_test" in arrays or "y_test" in arrays:
+        tests["test"] = _rows(arrays, "_test", class_names, config, shape or tuple(train.x.shape[1:]))
+    return Parts(train, tests, class_names)
+
+
+def make_inputs(arrays: Arrays, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
+    """Return the array x and its ids; y may be missing."""
+    x = _fit(_inputs(arrays, "", config.source), shape, config.source)
+    return x, _ids(arrays, "", len(x), config.source)
+
+
+def _rows(
+    arrays: Arrays, part: str, class_names: tuple[str, ...] | None, config: DataConfig, shape: Shape | None
+) -> Rows:
+    source = config.source
+    x = _inputs(arrays, part, source)
+    x = _fit(x, shape or square_shape(x, config.image_size), f"{source}: x{part}")
+    if f"y{part}" not in arrays and config.labels is not None:
+        names = np.full(len(x), "", dtype=np.str_)
+    else:
+        names = _names(arrays, f"y{part}", f"x{part}", len(x), class_names, source)
+    clean = None
+    if f"clean{part}" in arrays:
+        clean = _names(arrays, f"clean{part}", f"x{part}", len(x), class_names, source)
+    return Rows(x, names, _ids(arrays, part, len(x), source), clean)
+
+
+def _names(
+    arrays: Arrays, name: str, beside: str, num_rows: int, class_names: tuple[str, ...] | None, source: str
+) -> np.ndarray:
+    names = label_names(_get(arrays, name, source), class_names, f"{source}: {name}")
+    if len(names) != num_rows:
+        raise DataError(f"{source}: {beside} has {num_rows} rows and {name} has {len(names)}; they must agree")
+    return names
+
+
+def _ids(arrays: Arrays, part: str, num_rows: int, source: str) -> np.ndarray:
+    if f"ids{part}" not in arrays:
+        return np.array([f"{part.lstrip('_')}/{row}" if part else str(row) for row in range(num_rows)], dtype=np.str_)
+    ids = _get(arrays, f"ids{part}", source)
+    if ids.shape != (num_rows,):
+        raise DataError(f"{source}: ids{part} has the shape {ids.shape}; expected one id for each of {num_rows} rows")
+    return as_text(ids)
+
+
+def _inputs(arrays: Arrays, part: str, source: str) -> Inputs:
+    x = arrays.get(f"x{part}")
+    if isinstance(x, LazyInputs):
+        return x
+    return input_tensor(_get(arrays, f"x{part}", source), f"{source}: x{part}")
+
+
+def _fit(x: Inputs, shape: Shape | None, where: str) -> Inputs:
+    if isinstance(x, LazyInputs) and len(x.shape) == 4 and shape not in (None, tuple(x.shape[1:])):
+        size = " x ".join(map(str, x.shape[2:]))
+        raise DataError(
+            f"{where}: too large for memory, so its images of {size} pixels cannot be resized; save them resized"
+        )
+    return fit_to_shape(x, shape, where)
+
+
+def _get(arrays: Arrays, name: str, source: str) -> np.ndarray:
+    array = arrays.get(name)
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{source}: there is no array {name}; there are {', '.join(arrays) or 'none'}")
+    return array
+
+
+def _name_arrays(data: tuple[Any, ...]) -> dict[str, Any]:
+    if len(data) not in _TUPLES:
+        raise DataError(f"<arrays>: a tuple of {len(data)}; expected (x, y) or (x, y, x_test, y_test)")
+    return dict(zip(_TUPLES[len(data)], data, strict=True))
+
+
+def _to_array(value: Any, name: str) -> np.ndarray:
+    """Return a NumPy array of numbers or text, without a copy if possible."""
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Tensor):
+        value = _stack(value, name)
+    if isinstance(value, Tensor):
+        return tensor_to_array(value)
+    if not isinstance(value, list | tuple) and not hasattr(value, "__array__"):
+        hint = "data sets go in as {'train': ..., 'test': ...}"
+        raise DataError(f"<arrays>: {name} is a {type(value).__name__}; expected an array, a tensor or a list; {hint}")
+    try:
+        array = np.asarray(value)
+        # pandas holds text as an array of objects; they are in memory, so nothing is unpickled.
+        array = np.array(array.tolist()) if array.dtype == object and array.ndim else array
+    except ValueError:
+        raise _differing_shapes(name) from None
+    if array.dtype == object or not array.ndim:
+        raise DataError(
+            f"<arrays>: {name} is a {type(value).__name__}{_first_object(array)}; allowed are numbers, or text"
+        )
+    if array.dtype.kind == "U" and array.ndim == 1 and (isinstance(value, list | tuple) or value.dtype == object):
+        _refuse_mixed_types(value, name)
+    return array
+
+
+def _stack(tensors: Any, name: str) -> Tensor:
+    try:
+        return torch.stack(tuple(tensors))
+    except RuntimeError:
+        raise _differing_shapes(name) from None
+
+
+def _differing_shapes(name: str) -> DataError:
+    return DataError(f"<arrays>: {name} has rows of different shapes; all must have the same")
+
+
+def _first_object(array: np.ndarray) -> str:
+    """Return which row is neither a number nor text, in words."""
+    odd = (row for row, value in enumerate(array if array.ndim else ()) if not isinstance(value, str | int | float))
+    row = next(odd, None)
+    return "" if row is None else f" whose row {row} is {array[row]!r}"
+
+
+def _refuse_mixed_types(values: Any, name: str) -> None:
+    """Raise if a number is among text: NaN, a missing label in pandas, would become a class."""
+    for row, value in enumerate(values):
+        if not isinstance(value, str):
+            raise DataError(
+                f"<arrays>: {name}: row {row} is {value!r} among text; allowed are numbers only, or text only"
+            )

@@ -1,1 +1,0 @@
-"""Arrays: of inputs and labels by name, from NumPy files and from memory."""

@@ -1,0 +1,91 @@
+"""What a source of data is, and what it returns: inputs with labels as the user spells them."""
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from surelabel.config import DataConfig
+from surelabel.data.inputs import Inputs, Shape, select_rows
+
+
+@dataclass(frozen=True)
+class ImageDefaults:
+    """The usual cropping, augmentation and normalisation of a data set.
+
+    Settings in the configuration override them.
+    """
+
+    crop: int | None = None
+    """Side of the window that networks see; None is the whole image."""
+    crop_padding: int = 4
+    flip: bool = True
+    mean: tuple[float, ...] | None = None
+    """Per channel, of pixels in 0..255; None measures the training rows."""
+    std: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """N inputs whose labels are still class names."""
+
+    x: Inputs
+    """(N, C, H, W) uint8 images, or (N, D) float32 features."""
+    names: np.ndarray
+    """(N,) str: the name of each row's given class; blank if it has no label."""
+    ids: np.ndarray
+    """(N,) str."""
+    clean: np.ndarray | None = None
+    """(N,) str: the name of each row's true class, if known."""
+
+    def subset(self, positions: np.ndarray) -> "Rows":
+        """Return the rows at `positions`, in that order."""
+        clean = None if self.clean is None else self.clean[positions]
+        return Rows(select_rows(self.x, positions), self.names[positions], self.ids[positions], clean)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The training rows of a source, and its test sets if it has any."""
+
+    train: Rows
+    tests: dict[str, Rows] = field(default_factory=dict)
+    """By name; summaries show the first."""
+    class_names: tuple[str, ...] | None = None
+    """The order of the classes, if the source fixes it; None sorts the names."""
+    image_defaults: ImageDefaults = field(default_factory=ImageDefaults)
+    feature_names: tuple[str, ...] | None = None
+    """Of inputs that are not images, if the source names them."""
+
+
+class Source(Protocol):
+    """A module that reads one kind of data."""
+
+    KIND: str
+    """What it reads, in a few words for error messages."""
+    BUNDLED: tuple[str, ...]
+    """Names of data sets, not paths, that it accepts."""
+
+    def accepts(self, source: str) -> bool:
+        """Return whether `source` is of this kind; the file need not exist."""
+
+    def read(self, config: DataConfig, shape: Shape | None = None) -> Parts:
+        """Read the labelled rows at `config.source`, converted to `shape` if that is given."""
+
+    def read_inputs(self, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
+        """Read the inputs at `config.source` and their ids; labels are not needed."""
+
+
+class ObjectSource(Protocol):
+    """A module that reads one kind of Python object."""
+
+    KIND: str
+
+    def accepts(self, data: Any) -> bool:
+        """Return whether `data` is of this kind."""
+
+    def describe(self, data: Any, /) -> str:
+        """Return what stands for `data` in a configuration: words in <>, which are not a path."""
+
+    def read(self, data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
+        """Read the labelled rows of `data`."""

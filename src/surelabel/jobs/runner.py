@@ -1,0 +1,116 @@
+"""Run many trials, each once, whatever state their folder is in."""
+
+from collections import Counter, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from surelabel.errors import SurelabelError
+from surelabel.jobs.local_backend import Backend, LocalBackend
+from surelabel.jobs.progress import Overview, Progress
+from surelabel.jobs.training_process import Report
+from surelabel.jobs.trial import Job, Trial, find_state
+
+UPDATE_SECONDS = 0.5
+"""The display is updated at least this often."""
+
+
+@dataclass
+class Outcome:
+    """Names of the trials: trained now, done before, and failed with the reasons."""
+
+    done: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every trial has a finished run."""
+        return not self.failed
+
+
+def run_all(
+    trials: Iterable[Trial],
+    folder: str | Path,
+    *,
+    workers: int = 1,
+    backend: Backend | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Train every trial into folder/runs/NAME: skip finished runs, resume interrupted ones.
+
+    Equal trials share a run. A failure is listed in the outcome with its reason and does not stop
+    the others. `backend` says where to train, by default in `workers` processes on this machine.
+    On Ctrl-C runs save their states, and the same call resumes them.
+    """
+    runner = _Runner(trials, Path(folder).absolute(), backend or LocalBackend(workers), progress or Progress())
+    runner.run()
+    return runner.outcome
+
+
+class _Runner:
+    """The loop that starts jobs and reads their reports."""
+
+    def __init__(self, trials: Iterable[Trial], folder: Path, backend: Backend, progress: Progress) -> None:
+        self.trials = {trial.name: trial for trial in trials}
+        self.folder, self.backend, self.progress = folder, backend, progress
+        self.overview, self.outcome = Overview(self.trials.values()), Outcome()
+        self.waiting: deque[Job] = deque()
+        self.started: dict[str, Job] = {}
+        self.deaths: Counter[str] = Counter()
+
+    def run(self) -> None:
+        """Train what is not done yet."""
+        self._sort_out()
+        self.progress.update(self.overview)
+        if not self.waiting:
+            return
+        with self.backend:
+            while self.waiting or self.started:
+                while self.waiting and self.backend.has_room:
+                    self._start(self.waiting.popleft())
+                for report in self.backend.poll(UPDATE_SECONDS):
+                    self._read(report)
+                self.progress.update(self.overview)
+
+    def _sort_out(self) -> None:
+        """Sort trials into finished runs, jobs to train, and folders that hold something else."""
+        for name, trial in self.trials.items():
+            job = Job(name, trial.config, self.folder)
+            try:
+                state = find_state(trial, job.path)
+            except SurelabelError as error:
+                self._end(name, str(error))
+                continue
+            if state == "done":
+                self.outcome.skipped.append(name)
+                self.overview.end(name, is_done=True)
+            else:
+                self.waiting.append(job)
+
+    def _start(self, job: Job) -> None:
+        self.started[job.name] = job
+        self.backend.start(job)
+
+    def _read(self, report: Report) -> None:
+        self.overview.read(report)
+        for text in report.notes:
+            self.progress.note(text)
+        if report.ending is None:
+            return
+        job = self.started.pop(report.name)
+        if report.ending.was_killed and self.deaths[job.name] < self.backend.retries:
+            self.deaths[job.name] += 1
+            self.overview.wait_again(job.name)
+            self.waiting.appendleft(job)
+            self.progress.note(f"{job.name}: {report.ending.reason}; it is started again")
+        else:
+            self._end(job.name, report.ending.reason)
+
+    def _end(self, name: str, reason: str | None) -> None:
+        if reason is None:
+            self.outcome.done.append(name)
+        else:
+            self.outcome.failed[name] = reason
+        self.overview.end(name, is_done=reason is None)
+        self.progress.ended(self.overview, name, reason)

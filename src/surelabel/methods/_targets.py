@@ -1,0 +1,177 @@
+"""Target estimation: CAR's Eq. 8 and its two rivals in the paper's last table.
+
+The three classes share four methods: `update` takes detached (B, K) p and (B,) tau and returns what
+the loss aims at, (B, K); `tables` are the tables that hold it; `verdict` is what they say about the
+given labels; `advice` warns of settings that can never correct a label.
+"""
+
+import math
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from surelabel.core import Batch, Clock, Rows, SampleStore, TargetTable, Task, Verdict
+
+PUBLISHED_START_SHARE = 60 / 500
+"""E_c = 60 of the paper's 500 epochs."""
+SMALLEST_MASS = 1e-12
+"""Floor of a row's sum where an ensemble is divided by it."""
+
+Strategy = Literal["car", "none", "temporal_ensembling"]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
+
+
+class GivenLabels(nn.Module):
+    """Targets that stay the given labels."""
+
+    def update(self, batch: Batch, _clock: Clock, probability: Tensor, _tau: Tensor) -> Tensor:
+        """Return the one-hot given labels."""
+        return F.one_hot(batch.label, probability.shape[1]).to(probability.dtype)
+
+    def tables(self) -> list[TargetTable]:
+        """Return no table."""
+        return []
+
+    def verdict(self, rows: Rows) -> Verdict:
+        """Return the running mean of p at the given label, and the final prediction."""
+        return Verdict(rows.mean_given_probability, rows.prediction)
+
+    def advice(self) -> list[str]:
+        """Return nothing: these targets are not meant to correct labels."""
+        return []
+
+
+class MomentumTargets(nn.Module):
+    """CAR's Eq. 8: targets that start as the given labels and move towards the predictions.
+
+    From epoch `start` on, rows with tau >= `threshold` get t <- alpha t + (1 - alpha) p; with
+    learning-rate restarts only in the last epoch of a period, e % E_p == 0.
+    """
+
+    def __init__(self, task: Task, start: int, momentum: float, threshold: float) -> None:
+        super().__init__()
+        self.start, self.momentum, self.threshold = start, momentum, threshold
+        self.period, self.epochs = task.rate_period, task.epochs
+        self.table = SampleStore.one_hot(task.given, task.num_classes)
+        self.blends = SampleStore(task.num_samples)
+
+    def update(self, batch: Batch, clock: Clock, probability: Tensor, tau: Tensor) -> Tensor:
+        """Blend the rows of confident samples if this epoch is due; return the targets."""
+        if self.is_due(clock.epoch):
+            is_confident = tau >= self.threshold
+            self.table.blend(batch.index, probability, self.momentum, where=is_confident)
+            self.blends.write(batch.index, self.blends.read(batch.index) + 1, where=is_confident)
+        return self.table.read(batch.index)
+
+    def is_due(self, epoch: int) -> bool:
+        """Return whether targets change in this epoch."""
+        return epoch >= self.start and epoch % self.period == 0
+
+    @property
+    def num_updates(self) -> int:
+        """How often a row can be blended in the whole run."""
+        return sum(self.is_due(epoch) for epoch in range(1, self.epochs + 1))
+
+    def tables(self) -> list[TargetTable]:
+        """Return the table of t."""
+        return [TargetTable(self.table)]
+
+    def verdict(self, rows: Rows) -> Verdict:
+        """Judge by the targets; after n blends the given label still weighs alpha^n in them."""
+        target = self.table.read(rows.index)
+        given_weight = self.momentum ** self.blends.read(rows.index)
+        return judge_by_targets(rows, target / target.sum(1, keepdim=True), given_weight)
+
+    def advice(self) -> list[str]:
+        """Return a warning if labels keep more than half of their weight in the targets."""
+        updates = self.num_updates
+        if updates and self.momentum**updates <= 0.5:
+            return []
+        start = max(1, round(PUBLISHED_START_SHARE * self.epochs))
+        period = self.period if self.period <= self.epochs else 1
+        possible = sum(epoch >= start and epoch % period == 0 for epoch in range(1, self.epochs + 1))
+        advice = "" if period == self.period else "a learning rate without restarts and "
+        advice += f"correction_start={start}"
+        if self.momentum**possible > 0.5:
+            advice += f" and momentum={math.floor(100 * 0.5 ** (1 / possible)) / 100:.2f}"
+        return [
+            f"these settings can never correct a label: {updates} target update(s) in {self.epochs} epochs "
+            f"(correction_start={self.start}, momentum={self.momentum}, restart period {self.period}); use {advice}"
+        ]
+
+
+class TemporalEnsembling(nn.Module):
+    """Targets that are the running ensemble of the predictions, from epoch `start` on.
+
+    Z <- alpha Z + (1 - alpha) p at every visit from epoch 1, divided by its row sum; t is the given
+    label while e < `start` and Z afterwards. The paper states no formula: this is our reading of
+    Laine and Aila (2017).
+    """
+
+    has_started: Tensor
+
+    def __init__(self, task: Task, start: int, momentum: float) -> None:
+        super().__init__()
+        self.start, self.momentum, self.epochs = start, momentum, task.epochs
+        self.table = SampleStore(task.num_samples, task.num_classes)
+        self.register_buffer("has_started", torch.tensor(False))
+
+    def update(self, batch: Batch, clock: Clock, probability: Tensor, _tau: Tensor) -> Tensor:
+        """Add the predictions to the ensemble; return the given labels, and later the ensemble."""
+        self.table.blend(batch.index, probability, self.momentum)
+        ensemble = self.table.read(batch.index)
+        self.has_started.fill_(clock.epoch >= self.start)
+        if clock.epoch < self.start:
+            return F.one_hot(batch.label, probability.shape[1]).to(probability.dtype)
+        return ensemble / ensemble.sum(1, keepdim=True).clamp(min=SMALLEST_MASS)
+
+    def tables(self) -> list[TargetTable]:
+        """Return the table of Z, current as soon as the loss aims at it."""
+        return [TargetTable(self.table, is_current=bool(self.has_started))]
+
+    def verdict(self, rows: Rows) -> Verdict:
+        """Judge by the ensemble; a row that it has never seen is still the given label."""
+        ensemble = self.table.read(rows.index)
+        mass = ensemble.sum(1, keepdim=True)
+        given = F.one_hot(rows.given, ensemble.shape[1]).to(ensemble)
+        target = torch.where(mass > 0, ensemble / mass.clamp(min=SMALLEST_MASS), given)
+        return judge_by_targets(rows, target, (mass.squeeze(1) == 0).to(ensemble))
+
+    def advice(self) -> list[str]:
+        """Return a warning if the ensemble never becomes the target."""
+        if self.start <= self.epochs:
+            return []
+        last = f"correction_start={self.start} is beyond the last of {self.epochs} epochs"
+        return [f"these settings can never correct a label: {last}; use correction_start={max(1, self.epochs // 8)}"]
+
+
+Targets = GivenLabels | MomentumTargets | TemporalEnsembling
+
+
+def make_targets(task: Task, strategy: Strategy, start: int | None, momentum: float, threshold: float = 0.0) -> Targets:
+    """Make the targets of a strategy; `start` is by default the published share of the run."""
+    start = task.share(PUBLISHED_START_SHARE) if start is None else start
+    if strategy == "none":
+        return GivenLabels()
+    if strategy == "temporal_ensembling":
+        return TemporalEnsembling(task, start, momentum)
+    return MomentumTargets(task, start, momentum, threshold)
+
+
+def judge_by_targets(rows: Rows, target: Tensor, given_weight: Tensor) -> Verdict:
+    """Judge labels by (C, K) targets in which the given label still has the (C,) `given_weight`.
+
+    The quality is the mean of what the targets say of the given label and of the running mean of
+    p_y over all visits. The targets say t_y = w + (1 - w) x (mean of p_y over the updates), where w
+    is the weight of the given label itself. That part is replaced by the running mean, so that a
+    row that was never updated is judged by the running mean alone. In the corrected label it is
+    replaced by the final prediction. docs/decisions/0004 has the measurements.
+    """
+    seen = rows.mean_given_probability
+    supported = (rows.at_given(target) - given_weight * (1 - seen)).clamp(0, 1)
+    given = F.one_hot(rows.given, target.shape[1])
+    corrected = (target + given_weight[:, None] * (rows.prediction - given)).clamp(min=0)
+    return Verdict((supported + seen) / 2, corrected / corrected.sum(1, keepdim=True))
