@@ -77,7 +77,8 @@ def _features_of(parts: list[Examples], seed: int) -> list[np.ndarray]:
 
 
 def _collect(part: Examples, function: Callable[[Tensor], Tensor]) -> np.ndarray:
-    chunks = torch.arange(len(part)).split(ROWS_AT_ONCE)
+    starts = range(0, len(part), ROWS_AT_ONCE)
+    chunks = (torch.arange(start, min(start + ROWS_AT_ONCE, len(part))) for start in starts)
     return torch.cat([function(part.x[rows]) for rows in chunks]).numpy()
 
 

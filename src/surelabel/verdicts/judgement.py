@@ -93,7 +93,7 @@ def judge(
 
 
 def _log_ratio(p_wrong: Array, quality: Array) -> Array:
-    """Return log P(quality | wrong) / P(quality | right), falling with quality, if labels are wrong with `p_wrong`."""
+    """Return log P(quality | wrong) / P(quality | right), which falls with quality."""
     from sklearn.isotonic import isotonic_regression
 
     prior = float(np.clip(p_wrong.mean(), 1e-9, 1 - 1e-9))
@@ -103,7 +103,8 @@ def _log_ratio(p_wrong: Array, quality: Array) -> Array:
     wrong = np.array([(p_wrong[rows].sum() + 2 * prior) / (len(rows) + 2) for rows in bins])
     falling = np.clip(isotonic_regression(wrong, increasing=False), 1e-9, 1 - 1e-9)
     ratio = logit(falling) - logit(prior)
-    return np.clip(np.interp(quality, centres, ratio), -MOST_EVIDENCE, MOST_EVIDENCE)
+    evidence: Array = np.clip(np.interp(quality, centres, ratio), -MOST_EVIDENCE, MOST_EVIDENCE)
+    return evidence
 
 
 def _shifts(p_wrong: Array, rates: Array) -> list[float]:

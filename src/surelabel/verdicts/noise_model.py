@@ -1,4 +1,4 @@
-"""P(wrong) from leave-one-out logits: how labels are explained by unclear inputs and by label noise.
+"""P(wrong) from leave-one-out logits: are labels wrong, or are inputs unclear?
 
 A label that disagrees with the prediction for its input is wrong, or the prediction is. The two are
 told apart by where the disagreement is: if predictions err, it fades as they get clearer; if labels
@@ -29,7 +29,7 @@ TOLERANCE = 1e-6
 RATE_ROWS = 20.0
 """Rows at the overall rate that each class's own rate is averaged with."""
 CONFUSION_ROWS = 5.0
-"""Wrong labels per class, spread as the classes are, that a class's confusions are averaged with."""
+"""Wrong labels, spread evenly, that the confusions of each class are averaged with."""
 ROWS_TO_FIT = 20_000
 ROWS_TO_RESAMPLE = 5_000
 NUM_RESAMPLES = 20
@@ -45,12 +45,14 @@ class NoiseModel:
 
     def clean(self, logits: Array) -> Array:
         """Return (N, K) probabilities of the true class by the input alone."""
-        return np.exp(log_softmax(self.sharpness * logits.astype(np.float64), axis=1))
+        probability: Array = np.exp(log_softmax(self.sharpness * logits.astype(np.float64), axis=1))
+        return probability
 
     def posterior(self, logits: Array, given: Labels) -> Array:
         """Return (N, K) probabilities of the true class by the input and the given label."""
         joint = self.clean(logits) * self.transition[:, given].T
-        return joint / joint.sum(1, keepdims=True)
+        posterior: Array = joint / joint.sum(1, keepdims=True)
+        return posterior
 
     @property
     def rates(self) -> Array:
@@ -78,8 +80,9 @@ def resample_rates(model: NoiseModel, logits: Array, given: Labels, seed: int = 
         rows = rows[np.argsort(given[rows], kind="stable")]
         refit = _fit(logits[rows], given[rows], near, model.transition)
         rates.append(_mean_wrong(refit, logits[rows], given[rows]))
-    rates = np.array(rates)
-    return rates.mean() + (rates - rates.mean()) * np.sqrt(size / len(given))
+    drawn = np.array(rates)
+    scaled: Array = drawn.mean() + (drawn - drawn.mean()) * np.sqrt(size / len(given))
+    return scaled
 
 
 def _mean_wrong(model: NoiseModel, logits: Array, given: Labels) -> float:
@@ -129,4 +132,5 @@ def _transition(table: Array, others: Array) -> Array:
     rates = (wrong.sum(1) + RATE_ROWS * rate) / (table.sum(1) + RATE_ROWS)
     weight = CONFUSION_ROWS * num_classes
     confusion = (wrong + weight * others) / (wrong.sum(1, keepdims=True) + weight)
-    return np.diag(1 - rates) + rates[:, None] * confusion
+    transition: Array = np.diag(1 - rates) + rates[:, None] * confusion
+    return transition

@@ -36,7 +36,7 @@ WEIGHT_PENALTY = 1e-4
 
 
 class Expert(NamedTuple):
-    """One leave-one-out model: its feature map, penalty, weight in the pool and loss on given labels."""
+    """One leave-one-out model: feature map, penalty, weight in the pool, loss on given labels."""
 
     name: str
     penalty: float
@@ -121,11 +121,13 @@ def _kernel_features(x: Array, landmarks: Array, width: float) -> Array:
     kept = values > 1e-6 * values[-1]
     root = (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
     phi = np.exp(-scale * _squared_distances(x, landmarks)) @ root
-    return phi - phi.mean(0)
+    centred: Array = phi - phi.mean(0)
+    return centred
 
 
 def _squared_distances(a: Array, b: Array) -> Array:
-    return np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * a @ b.T, 0)
+    distances: Array = np.maximum((a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * a @ b.T, 0)
+    return distances
 
 
 def _rotate(phi: Array) -> tuple[Array, Array]:
@@ -140,7 +142,7 @@ def _rotate(phi: Array) -> tuple[Array, Array]:
 
 
 def _best_scores(phi: Array, labels: Labels, num_classes: int, chosen: Labels) -> tuple[float, float, Array]:
-    """Return the penalty whose leave-one-out scores predict given labels best, its loss and (N, K) scores."""
+    """Return the best penalty for predicting given labels, its loss and (N, K) scores."""
     rotated, gram = _rotate(phi)
     sums = np.zeros((num_classes, rotated.shape[1]))
     np.add.at(sums, labels, rotated)
@@ -152,7 +154,8 @@ def _best_scores(phi: Array, labels: Labels, num_classes: int, chosen: Labels) -
         fitted = features @ (shrunk * sums).T.astype(features.dtype)
         leverage = np.minimum((features * features) @ shrunk + 1 / len(labels), 1 - 1e-6)[:, None]
         one_hot = np.eye(num_classes, dtype=features.dtype)[labels[rows]]
-        return ((fitted - leverage * (one_hot - prior)) / (1 - leverage)).astype(np.float32)
+        left_out: Array = ((fitted - leverage * (one_hot - prior)) / (1 - leverage)).astype(np.float32)
+        return left_out
 
     def loss(decade: float) -> float:
         return _pool([scores(chosen, 10**decade)], labels[chosen], num_classes).loss
@@ -171,7 +174,7 @@ class _Pool(NamedTuple):
 
 
 def _pool(scores: Sequence[Array], labels: Labels, num_classes: int) -> _Pool:
-    """Return the weights, none negative, and the class bias whose logits predict the labels best."""
+    """Return non-negative weights and a class bias whose logits predict the labels best."""
     rows, num_experts = np.arange(len(labels)), len(scores)
     spread = np.array([max(float(score.std()), 1e-12) for score in scores])
     stacked = np.stack([score / scale for score, scale in zip(scores, spread, strict=True)]).astype(np.float64)
