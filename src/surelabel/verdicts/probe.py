@@ -88,7 +88,8 @@ def _standardise(x: Array) -> Array:
     varies = std > 1e-6 * np.maximum(np.abs(mean), 1e-6)
     if not varies.any():
         return np.zeros((len(x), 1), dtype=np.float32)
-    return ((x[:, varies] - mean[varies]) / (std[varies] * np.sqrt(varies.sum()))).astype(np.float32)
+    scaled: Array = (x[:, varies] - mean[varies]) / (std[varies] * np.sqrt(varies.sum()))
+    return scaled.astype(np.float32)
 
 
 def _sample(num_rows: int, rng: np.random.Generator) -> Labels:
