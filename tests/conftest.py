@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture(autouse=True, scope="session")
 def cache_of_its_own(tmp_path_factory):
-    """Decoded images of the tests, and of processes that they start, do not go to the user's folder."""
+    """Keep decoded images of the tests, and of processes they start, out of the user's cache."""
     os.environ["SURELABEL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
@@ -46,7 +46,7 @@ TINY = {
 
 
 def write_blobs(path: Path, num_samples: int = 75, num_classes: int = 3, seed: int = 0) -> Path:
-    """Gaussian blobs in six dimensions, as an .npz with a test part; 75 rows leave a last batch of 11."""
+    """Write Gaussian blobs in six dimensions as an .npz with a test part; the last batch has 11."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(num_classes, 6)) * 3
     parts = {}
@@ -127,7 +127,7 @@ def browser():
 
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
-    """`stored("photos")`: a copy of a run in tests/stored_runs, whose folder is the working folder."""
+    """Copy a run of tests/stored_runs, as in `stored("photos")`, and work in its folder."""
     monkeypatch.chdir(tmp_path)
 
     def copy(name: str) -> Path:

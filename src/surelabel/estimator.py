@@ -108,7 +108,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def predict(self, X: Any) -> np.ndarray:
         """Return (N,) labels."""
-        labels: np.ndarray = self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)  # first, because it refuses a model that is not fitted
+        labels: np.ndarray = self.classes_[best]
         return labels
 
     def _settings(self) -> dict[str, Any]:

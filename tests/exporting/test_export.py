@@ -24,7 +24,8 @@ def contents(folder):
 
 class TestTables:
     @pytest.fixture(scope="class")
-    def out(self, run, verdict, decision, tmp_path_factory):
+    @classmethod
+    def out(cls, run, verdict, decision, tmp_path_factory):
         ids = run.labels()["id"].to_pylist()
         decisions = {ids[0]: decision("relabel", "2"), ids[1]: decision("keep", "1"), ids[2]: decision("skip", None)}
         folder = tmp_path_factory.mktemp("tables") / "new" / "out"

@@ -157,7 +157,8 @@ class TestDropout:
 
 class TestLearnedMentor:
     @pytest.fixture(scope="class")
-    def taught(self, make_task, make_run):
+    @classmethod
+    def taught(cls, make_task, make_run):
         method = MentorNet(make_task(GIVEN, K, 100), mentor="learned")
         method.plan(make_run(X, GIVEN))
         return method

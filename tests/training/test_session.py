@@ -88,7 +88,8 @@ class TestManyClasses:
     """Only the largest probabilities of many classes are stored; every command reads them."""
 
     @pytest.fixture(scope="class")
-    def run(self, tmp_path_factory, make_blobs):
+    @classmethod
+    def run(cls, tmp_path_factory, make_blobs):
         folder = tmp_path_factory.mktemp("many")
         source = make_blobs(folder / "blobs.npz", num_samples=400, num_classes=NUM_CLASSES)
         settings = {"train.epochs": 3, "train.threads": 1, "model": "mlp", "data.validation_fraction": 0.1}

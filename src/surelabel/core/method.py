@@ -118,7 +118,7 @@ class Method(nn.Module):
         outputs = [network(x).logits.softmax(1) for network in self.networks().values()]
         return torch.stack(outputs).mean(0)
 
-    def tau(self, x: Tensor) -> Tensor | None:
+    def tau(self, x: Tensor) -> Tensor | None:  # noqa: ARG002 - overriding methods use it
         """Return the (B,) confidence of inputs; None for methods without one."""
         return None
 

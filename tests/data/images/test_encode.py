@@ -25,7 +25,7 @@ def columns():
     yield pytest.param(pa.array([{"bytes": blob} for blob in BLOBS]).field("bytes"), id="struct")
 
 
-@pytest.mark.parametrize("column", columns())
+@pytest.mark.parametrize("column", list(columns()))
 def test_a_column_behaves_like_a_list(column):
     encoded, listed = Blobs(ArrowBytes(column), NAMES), Blobs(BLOBS, NAMES)
     assert len(encoded) == 5

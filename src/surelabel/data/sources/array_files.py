@@ -63,11 +63,13 @@ def label_files(path: Path) -> list[Path]:
 
 def _read_npz(source: str, wanted: tuple[str, ...] = (*NAMES, *ALIASES)) -> dict[str, np.ndarray]:
     """Read the arrays whose names are `wanted`, under the names that `arrays` uses."""
-    with _readable(source, "an .npz archive"):
-        archive = np.load(source, allow_pickle=False)
-    if isinstance(archive, np.ndarray):
-        raise DataError(f"{source}: a single array; expected an archive with x and y, as np.savez writes it")
-    with archive:
+    # Opened here: NumPy leaves a file open that turns out not to be an archive.
+    with contextlib.ExitStack() as stack:
+        with _readable(source, "an .npz archive"):
+            file = stack.enter_context(Path(source).open("rb"))
+            archive = np.load(file, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise DataError(f"{source}: a single array; expected an archive with x and y, as np.savez writes it")
         return {ALIASES.get(name, name): _read_member(archive, name, source) for name in wanted if name in archive}
 
 
