@@ -90,6 +90,7 @@ FULL: dict[str, Any] = {
         "precision": "bf16-mixed",
         "threads": 1,
         "warm_start": "runs/before",
+        "second_opinion": False,
         "evaluate_every": 3,
         "gradient_share": True,
         "replicate_below": 1000,

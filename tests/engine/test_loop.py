@@ -282,7 +282,7 @@ def test_run_directory_is_whole(tiny, tmp_path):
     run = fit(tiny("car"), tmp_path / "run")
     assert {p.name for p in run.path.iterdir()} == {
         "calibration.parquet", "config.json", "data.json", "done", "env.json", "labels.parquet", "lock",
-        "metrics.jsonl", "model.safetensors", "noise.json", "samples.parquet",
+        "metrics.jsonl", "model.safetensors", "noise.json", "samples.parquet", "second_opinion.json",
     }  # fmt: skip
     assert run.data()["schema"] == 2
     assert {"torch", "python", "device", "processes", "threads"} <= json.loads(

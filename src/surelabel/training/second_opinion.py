@@ -1,4 +1,4 @@
-"""The second opinion of a run: fixed features of its rows, judged by models that see no own label."""
+"""Judge the labels of a run by models on fixed features that never see the label they judge."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def judge_run(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Jud
 
 
 def _features_of(parts: list[Examples], seed: int) -> list[np.ndarray]:
-    """Return (N, D) float32 features: vectors and tiny images whole, other images by random patches."""
+    """Return (N, D) features: vectors and tiny images whole, other images by random patches."""
     first = parts[0]
     if not first.is_image or max(first.x.shape[2:]) <= TINY_SIDE:
         return [_collect(part, lambda x: x.float().flatten(1)) for part in parts]

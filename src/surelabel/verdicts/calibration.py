@@ -98,7 +98,7 @@ class Calibration(ABC):
 
 
 def read_calibration(run: RunDir, columns: Mapping[str, np.ndarray]) -> Calibration:
-    """Return the calibration of a finished run: by rows if it had a second opinion, else by curves."""
+    """Return a finished run's calibration: by rows with a second opinion, by curves without."""
     if "p_wrong_low" in columns:
         return RowCalibration(columns["p_wrong"], columns["p_wrong_low"], columns["p_wrong_high"])
     return CurveCalibration.read(run, columns)
@@ -112,7 +112,7 @@ class RowCalibration(Calibration):
     def __init__(self, p_wrong: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
         self.p_wrong, self.low, self.high = p_wrong, low, high
 
-    def is_separated_for(self, verdict: str) -> bool:
+    def is_separated_for(self, verdict: str) -> bool:  # noqa: ARG002 - all kinds of rows are alike here
         """Return True: the second opinion judges all kinds of rows alike."""
         return True
 

@@ -83,7 +83,7 @@ def read(run: RunDir) -> Evidence:
 
 
 def _suggestions(true_class: TopK, given: np.ndarray, p_wrong: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the likeliest class of each row; for a label that looks wrong, the likeliest other one."""
+    """Return the likeliest class of each row; where the label looks wrong, the likeliest other."""
     values = np.where((true_class.classes == given[:, None]) & (p_wrong >= 0.5)[:, None], -1.0, true_class.values)
     best, rows = values.argmax(1), np.arange(len(given))
     return {"suggested": true_class.classes[rows, best], "suggested_probability": true_class.values[rows, best]}

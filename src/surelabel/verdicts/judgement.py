@@ -48,7 +48,7 @@ class Judgement:
     posterior: Array
     """(N, K) probabilities of the true class."""
     power: float
-    """The fraction of labels replaced at random that would look worse than nine in ten right ones."""
+    """Fraction of randomly replaced labels that would look worse than nine in ten right ones."""
 
 
 def judge(

@@ -1,4 +1,4 @@
-"""P(wrong) from leave-one-out logits: are labels wrong, or are inputs unclear?
+"""P(wrong) from leave-one-out logits: tell wrong labels from unclear inputs.
 
 A label that disagrees with the prediction for its input is wrong, or the prediction is. The two are
 told apart by where the disagreement is: if predictions err, it fades as they get clearer; if labels

@@ -52,10 +52,8 @@ def sentences(audit: "Audit") -> Iterator[str]:
         yield f"How many of the {rate.num_labels:,} labels are wrong is not known{known}."
         yield from _truth(audit)
         return
-    about = "Roughly" if audit.is_rough else "About"
-    yield (
-        f"{about} {rate.num_wrong:,.0f} of {rate.num_labels:,} labels are wrong: {_percent(rate.rate)} {_between(rate)}."
-    )
+    count = f"{'Roughly' if audit.is_rough else 'About'} {rate.num_wrong:,.0f} of {rate.num_labels:,}"
+    yield f"{count} labels are wrong: {_percent(rate.rate)} {_between(rate)}."
     if rate.num_wrong >= 0.5:
         plan = audit.expected(handy_budget(len(audit), audit.columns["p_wrong"]))
         yield (
