@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 
 from surelabel import methods
-from surelabel.cli.methods import shape_of
+from surelabel.cli.methods import describe_training
 from surelabel.config import validate
 from surelabel.console import Silent
 from surelabel.core.method import Method
@@ -132,7 +132,7 @@ def single_network_steps(names: list[str], pairs: int, threads: int, side: int) 
     print(f"{pairs} interleaved pairs, {threads} threads, batch {BATCH}, {side} x {side} images")
     print("step over a cross-entropy step on resnet18, and the same per listed pass (backward counted as two forward)")
     for name in names:
-        about = shape_of(methods.find(name))
+        about = describe_training(methods.find(name))
         if about["networks"] == 1 and name != "cross_entropy":
             passes = (about["forward_passes"] + 2 * about["backward_passes"]) / 3
             ratio = step_ratio(name, "resnet18", pairs, threads, side)

@@ -129,7 +129,8 @@ def test_review_serves_to_those_who_have_the_token_and_ends_by_ctrl_c(flow):
                 assert answer.status == 200
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(address.split("?")[0], timeout=30)
-            assert refused.value.code == 403
+            with refused.value as answer:
+                assert answer.code == 403
         finally:
             server.send_signal(signal.SIGINT)
         server.communicate(timeout=30)

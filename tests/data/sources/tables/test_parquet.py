@@ -308,7 +308,7 @@ class TestFolder:
         assert load(tmp_path / "a.npz", test=str(tmp_path / "hub")).tests["test"].label.tolist() == [1]
 
 
-SHARED = Path(os.environ.get("SURELABEL_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
+SHARED = Path(os.environ.get("SURELABEL_SHARED_DATA", Path(__file__).parents[5] / "shared" / "data"))
 
 
 @pytest.mark.slow
