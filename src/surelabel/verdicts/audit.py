@@ -74,7 +74,7 @@ class Audit(Table):
         self.training = training
         """How the run was trained; None if unknown."""
         self.power = power
-        """The fraction of wrong labels, planted at random, that the second opinion finds; None
+        """How often a random label looks worse than the given one to the second opinion; None
         without one."""
 
     @cached_property

@@ -34,8 +34,6 @@ LEAST = 1e-9
 """No probability of evidence is closer to 0 or 1 than this."""
 PLANTED_ROWS = 20_000
 """Labels that are replaced to see whether that is found."""
-STANDS_OUT = 0.9
-"""A replaced label is found if it looks worse than this fraction of the labels that look right."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Judgement:
     posterior: Array
     """(N, K) probabilities of the true class."""
     power: float
-    """Fraction of randomly replaced labels that would look worse than nine in ten right ones."""
+    """How often another label, drawn at random, looks worse than the given one; 0.5 is chance."""
 
 
 def judge(
@@ -76,7 +74,7 @@ def judge(
     odds = logit(first)
     if quality is not None:
         told = judged[np.isfinite(quality[judged])]
-        odds[told] += TRAINING_WEIGHT * _log_ratio(first[told], quality[told])
+        odds[told] += TRAINING_WEIGHT * _log_ratio(first[told], quality[told]) if len(told) else 0
     rates = resample_rates(model, logits[judged], given[judged], seed)
     shifts = _shifts(first[judged], np.quantile(rates, [TAIL, 1 - TAIL]))
     p_wrong, lower, upper = (np.where(known, 0.0, expit(odds + shift)) for shift in (0.0, *shifts))
@@ -88,7 +86,7 @@ def judge(
         np.minimum(low, p_wrong),
         np.maximum(high, p_wrong),
         _true_class(posterior, predicted, given, p_wrong),
-        _power(model, logits[judged], given[judged], first[judged], seed),
+        _power(model, logits[judged], given[judged], seed),
     )
 
 
@@ -137,12 +135,10 @@ def _true_class(posterior: Array, predicted: Array | None, given: Labels, p_wron
     return others
 
 
-def _power(model: NoiseModel, logits: Array, given: Labels, p_wrong: Array, seed: int) -> float:
-    """Return the fraction of labels that look right and would stand out if they were replaced."""
-    right = np.flatnonzero(p_wrong < 0.5)[:PLANTED_ROWS]
-    if len(right) == 0:
-        return 0.0
-    num_classes = logits.shape[1]
-    planted = (given[right] + np.random.default_rng(seed).integers(1, num_classes, len(right))) % num_classes
-    found = 1 - model.posterior(logits[right], planted)[np.arange(len(right)), planted]
-    return float((found > np.quantile(p_wrong[right], STANDS_OUT)).mean())
+def _power(model: NoiseModel, logits: Array, given: Labels, seed: int) -> float:
+    """Return how often another label, drawn at random, looks worse than the given one."""
+    rows, num_classes = np.arange(min(len(given), PLANTED_ROWS)), logits.shape[1]
+    shift = np.random.default_rng(seed).integers(1, num_classes, len(rows))
+    planted = (given[rows] + shift) % num_classes
+    odds = [1 - model.posterior(logits[rows], labels)[rows, labels] for labels in (given[rows], planted)]
+    return float((odds[1] > odds[0]).mean())

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from surelabel.verdicts.audit import Audit
 
 NUM_PAIRS = 10
-STRONG = 0.8
-"""A second opinion that finds fewer planted errors than this is too weak for these data."""
+STRONG = 0.75
+"""If random labels look worse than the given ones less often, inputs hardly predict labels."""
 NARROW = 0.02
 """A narrower interval for a rate is shown with a decimal."""
 
@@ -114,8 +114,8 @@ def _cannot_tell(power: float) -> str:
     """Return why the second opinion cannot tell how many labels are wrong."""
     if power < STRONG:
         return (
-            f"Cannot tell on this data how many labels are wrong: of labels replaced at random, only {_percent(power)} "
-            "would stand out. Features that describe the inputs better would help."
+            "Cannot tell on this data how many labels are wrong: the inputs hardly predict them. A label drawn at "
+            f"random looks worse than the given one in only {_percent(power)} of the rows (chance is 50 %)."
         )
     return (
         "Cannot tell on this data how many labels are wrong: the classes of many rows are unclear from their inputs, "
