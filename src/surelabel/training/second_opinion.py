@@ -43,7 +43,7 @@ def judge_run(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Jud
     given = columns["given"]
     if not config.train.second_opinion or len(given) < LEAST_ROWS or len(given) < 2 * corpus.num_classes:
         return None
-    features = np.concatenate(_features_of(parts, config.train.seed))
+    features = np.concatenate(features_of(parts, config.train.seed))
     opinion = second_opinion(features, given, corpus.num_classes, config.train.seed)
     if opinion is None:
         return None
@@ -66,7 +66,7 @@ def judge_run(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Jud
     return Judged(judged, description)
 
 
-def _features_of(parts: list[Examples], seed: int) -> list[np.ndarray]:
+def features_of(parts: list[Examples], seed: int) -> list[np.ndarray]:
     """Return (N, D) features: vectors and tiny images whole, other images by random patches."""
     first = parts[0]
     if not first.is_image or max(first.x.shape[2:]) <= TINY_SIDE:
