@@ -42,6 +42,7 @@ BASE = {
     "method": "car",
     "noise": {"kind": "symmetric", "rate": 0.4},
     "train.threads": 1,
+    "train.second_opinion": False,
 }
 
 COLUMNS = ("test", "best test", "memorised", "corrected", "t_y", "mean p_y", "margin", "tau", "quality")

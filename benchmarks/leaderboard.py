@@ -36,7 +36,7 @@ SETTINGS = {
     "data": {"source": "digits"},
     "model": {"name": "mlp", "options": {"widths": [256, 256], "norm": "batch"}},
     "optimiser": {"name": "sgd", "rate": 0.05, "weight_decay": 5e-4, "schedule": {"kind": "cosine"}},
-    "train": {"epochs": EPOCHS, "batch_size": 64, "threads": 1, "device": "cpu"},
+    "train": {"epochs": EPOCHS, "batch_size": 64, "threads": 1, "device": "cpu", "second_opinion": False},
 }
 CANDIDATES: dict[str, list[dict]] = {
     "beta_mixture": [{}, {"variant": "soft"}, {"variant": "dynamic"}],

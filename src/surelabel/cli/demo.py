@@ -106,7 +106,9 @@ def check_places(out: Path | None, figure: Path) -> None:
 
 def train(method: str, out: Path, seed: int, epochs: int, progress: "Progress") -> "RunDir":
     """Train one of the two methods and return its run."""
-    settings = {**SETTINGS, "method": method, **METHODS[method], "train.seed": seed, "train.epochs": epochs}
+    # Judged by training alone: the demo compares what the two methods learn.
+    judged = {"train.second_opinion": False}
+    settings = {**SETTINGS, **judged, "method": method, **METHODS[method], "train.seed": seed, "train.epochs": epochs}
     from surelabel import api
 
     return api.fit("digits", out, settings=settings, progress=progress)
