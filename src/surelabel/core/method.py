@@ -47,7 +47,7 @@ class Task:
         return max(least, round(fraction * self.epochs))
 
     def warm_up(self, fraction: float) -> int:
-        """Return `fraction` of the run, but at least five epochs if the run has ten.
+        """Return `fraction` of the run, but at least five epochs, or half of a run below ten.
 
         After fewer epochs losses do not separate right labels from wrong ones.
         """
@@ -110,7 +110,10 @@ class Method(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} overrides neither `step` nor `stages`")
 
     def stages(self) -> list[Stage]:
-        """Describe training as data: a pure function of buffers, called again after each stage."""
+        """Return the stages of training.
+
+        The engine calls this often, so it must depend on nothing but buffers and options.
+        """
         return [Stage("train", self.task.epochs, self.step)]
 
     def predict(self, x: Tensor) -> Tensor:
@@ -127,7 +130,7 @@ class Method(nn.Module):
 
         The default quality is the running mean of p at the given label: averaged over training, it
         remembers the early epochs, in which wrong labels were not yet memorised. What needs all
-        rows belongs into the `then` of a stage.
+        rows belongs in the `then` of a stage.
         """
         return Verdict(rows.mean_given_probability, corrected=rows.prediction)
 

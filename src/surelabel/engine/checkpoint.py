@@ -1,4 +1,4 @@
-"""The position in a run, and everything needed to resume it bit by bit."""
+"""Save and restore a run: its position, and everything needed to resume it bit for bit."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any

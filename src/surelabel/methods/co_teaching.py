@@ -7,7 +7,8 @@ epochs.
 Where we differ from the authors' code:
 
 - The published runs are GIVEN the true noise rate. Our default estimates it from the losses after a
-  warm-up of T_k epochs (a two-component mixture) and logs it; `forget_rate` is the explicit option.
+  warm-up of T_k epochs, at least five in a run of ten or more (a two-component mixture), and logs
+  it; T then counts from the end of the warm-up. `forget_rate` sets it explicitly.
 - The mean over selected samples is taken once (their code divides by the count again, which Adam
   hides and SGD does not).
 - At least one sample is selected; ties are broken by position and NaN losses sort last.
