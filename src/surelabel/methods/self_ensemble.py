@@ -22,9 +22,9 @@ The authors published no code, and we had only a summary. Our choices, unverifie
 We decided:
 
 - The run's epochs are the whole budget. An iteration has at most 1 / `iterations` of them; if it
-  ends early, further iterations use its epochs. The authors stop when an iteration does not improve the
-  held-out accuracy, and return the best model; here iterations continue to the end of the run,
-  whose result is the last teacher, as every method's is its last epoch.
+  ends early, further iterations use its epochs. The authors stop when an iteration does not
+  improve the held-out accuracy, and return the best model; here iterations continue to the end of
+  the run, whose result is the last teacher, as every method's is its last epoch.
 - The held-out tenth is part of the training rows: it is trained on without its labels.
 - If filtering removes all labels of a class, the class keeps all of them: it could not come back
   otherwise.
