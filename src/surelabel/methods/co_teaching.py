@@ -28,11 +28,6 @@ from surelabel.methods._selection import easiest, estimated_noise_rate, low_comp
 PUBLISHED_RAMP_SHARE = 10 / 200
 
 
-def forget_share(epoch: int, ramp: int, rate: float) -> float:
-    """Return the share of a batch to leave out: it grows to `rate` over `ramp` epochs."""
-    return rate * min(epoch / ramp, 1.0)
-
-
 class CoTeaching(Method):
     """Two networks that choose small-loss samples for each other.
 
@@ -83,15 +78,15 @@ class CoTeaching(Method):
         """Compute each network's mean loss over the samples that the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]
-        by_first, by_second = (easiest(loss, batch, self.forget(clock)) for loss in losses)
+        by_first, by_second = (easiest(loss, batch, self.forget_share(clock)) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 
-    def forget(self, clock: Clock) -> float:
-        """Return the share of a batch to leave out now: nothing in the warm-up."""
+    def forget_share(self, clock: Clock) -> float:
+        """Return the share of a batch to leave out: nothing in the warm-up, then growing to `rate`."""
         if clock.epoch <= self.warm_up:
             return 0.0
-        return forget_share(clock.epoch - self.warm_up, self.ramp, float(self.rate))
+        return float(self.rate) * min((clock.epoch - self.warm_up) / self.ramp, 1.0)
 
     def mean_loss(self, batch: Batch) -> Tensor:
         """Return the (B,) losses at the given labels, mean over both networks."""

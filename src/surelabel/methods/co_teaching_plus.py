@@ -69,6 +69,6 @@ class CoTeachingPlus(CoTeaching):
         among = torch.ones_like(batch.label, dtype=torch.bool)
         if clock.epoch > self.all_samples:
             among = logits[0].argmax(1) != logits[1].argmax(1)
-        by_first, by_second = (easiest(loss, batch, self.forget(clock), among) for loss in losses)
+        by_first, by_second = (easiest(loss, batch, self.forget_share(clock), among) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
