@@ -83,7 +83,7 @@ class CoTeaching(Method):
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 
     def forget_share(self, clock: Clock) -> float:
-        """Return the share of a batch to leave out: nothing in the warm-up, then growing to `rate`."""
+        """Return the share of a batch to leave out: 0 in the warm-up, then growing to `rate`."""
         if clock.epoch <= self.warm_up:
             return 0.0
         return float(self.rate) * min((clock.epoch - self.warm_up) / self.ramp, 1.0)
