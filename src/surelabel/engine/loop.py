@@ -1,5 +1,6 @@
 """The training loop: executes a method's stages, and knows no method, model or data set by name."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -81,17 +82,19 @@ class Engine:
         self.record = SampleRecord(train.label, setup.corpus.num_classes).to(self.device)
         self.position = Position()
         self.plan: list[Pass] = []
-        self.sums: dict[str, Tensor] = {}
         self.history: list[dict[str, Any]] = []
         self.notes: dict[str, Any] = {}
         self.best: dict[str, Any] | None = None
         self.optimiser: Any = None
         self.saved_at = time.monotonic()
-        self.known_epochs = self.num_epochs
+        self.known_epochs = self.num_epochs  # fixed while a stage runs, so that run_fraction does not jump
         self.metrics = Metrics(self)
 
     def _fix_trusted_rows(self) -> None:
-        """Fix the targets of confirmed labels: as a table starts, or one-hot if it is empty."""
+        """Freeze the targets of confirmed labels.
+
+        They keep their first values, or are one-hot where the table starts empty.
+        """
         trusted = self.method.trusted
         if trusted.any():
             given = F.one_hot(self.method.given, self.setup.corpus.num_classes)
@@ -103,7 +106,7 @@ class Engine:
 
     @property
     def clock(self) -> Clock:
-        """The start of the current epoch."""
+        """The clock at the start of the current epoch."""
         return self._clock(self._current_stage(), 0, 1)
 
     @property
@@ -125,20 +128,15 @@ class Engine:
     def run(self, resume: bool = False) -> None:
         """Train to the end; raise Interrupted, with the state saved, if asked to stop."""
         if resume:
-            state = self._resume()
-        else:
-            state = None
-            if distributed.is_first():
-                self.setup.run_dir.rewrite_metrics([])
+            self._resume()
+        elif distributed.is_first():
+            self.setup.run_dir.rewrite_metrics([])
         self.setup.progress.begin(self.num_epochs, self.position.run_epoch - self.position.is_open)
         self.method.train()
         while stage := next((s for s in self.method.stages() if s.name not in self.position.finished), None):
             if self.position.stage != stage.name:
                 self._begin_stage(stage)
-            elif state is not None:
-                self.optimiser = self._make_optimiser(stage)
-                self.optimiser.load_state_dict(state["optimiser"])
-            state, self.known_epochs = None, self.num_epochs
+            self.known_epochs = self.num_epochs
             self._run_stage(stage)
 
     def _run_stage(self, stage: Stage) -> None:
@@ -169,7 +167,7 @@ class Engine:
         self.position = Position(
             finished=now.finished, stage=now.stage, epoch=now.epoch + 1, run_epoch=now.run_epoch + 1, is_open=True
         )
-        self.sums = {}
+        self.metrics.open_epoch()
         self.plan = [self._shorten(walk, number) for number, walk in enumerate(self._planned(stage))]
 
     def _planned(self, stage: Stage) -> Sequence[Pass]:
@@ -213,27 +211,26 @@ class Engine:
     def _train_step(
         self, step: Callable[..., Step], batches: dict[str, Batch], clock: Clock, settings: OptimiserConfig
     ) -> float:
-        batch, *_ = batches.values()
-        others = {name: other for number, (name, other) in enumerate(batches.items()) if number}
+        (_, batch), *rest = batches.items()
         set_rate(self.optimiser, rate_at(settings, clock))
         with self.fabric.autocast():
-            done = step(batch, clock, **others)
-        loss = torch.stack(list(done.terms.values())).sum()
+            result = step(batch, clock, **dict(rest))
+        loss = torch.stack(list(result.terms.values())).sum()
         value = loss.item()
-        if value - value != 0:  # true for NaN and both infinities
-            raise finite.bad_loss(self, done, batch)
+        if not math.isfinite(value):
+            raise finite.bad_loss(self, result, batch)
         self.optimiser.zero_grad()
         self.fabric.backward(loss)
-        self.metrics.after_backward(batch, is_mixed=done.seen is None)
+        self.metrics.after_backward(batch, is_mixed=result.seen is None)
         if settings.clip is not None:
             self._clip(settings.clip)
         self.optimiser.step()
         for average in self.averages:
             if any(p.grad is not None for p in average.source.parameters()):
                 average.advance()
-        if done.seen is not None:
-            self.record.see(batch.index, done.seen.float(), batch.label)
-        self.metrics.add(done.terms)
+        if result.seen is not None:
+            self.record.see(batch.index, result.seen.float(), batch.label)
+        self.metrics.add(result.terms)
         return value
 
     def _clip(self, clip: float) -> None:
@@ -313,22 +310,31 @@ class Engine:
     def save(self) -> None:
         """Write the resume state; all ranks must call, and return when it is written."""
         finite.check_weights(self)
-        snapshot = Snapshot(self.position, self.plan, self.sums, self.history, self.notes, self.best)
-        modules = {"method": self.method, "record": self.record}
+        snapshot = Snapshot(
+            position=self.position,
+            plan=self.plan,
+            history=self.history,
+            notes=self.notes,
+            best=self.best,
+            metrics=self.metrics.state(),
+            precision=self.fabric.strategy.precision.state_dict(),
+        )
         with distributed.bare(self.method):
-            precision = self.fabric.strategy.precision.state_dict()
-            checkpoint.save(self.setup.run_dir, modules, self.optimiser, snapshot, self.metrics.state(), precision)
+            modules = {"method": self.method, "record": self.record}
+            checkpoint.save(self.setup.run_dir, modules, self.optimiser, snapshot)
         distributed.wait_for_all()
         self.saved_at = time.monotonic()
 
-    def _resume(self) -> dict[str, Any]:
+    def _resume(self) -> None:
         state = checkpoint.load(self.setup.run_dir, self.device)
         with distributed.bare(self.method):
             snapshot = checkpoint.restore(state, {"method": self.method, "record": self.record}, self.method)
-        self.position, self.plan, self.sums = snapshot.position, snapshot.plan, snapshot.sums
+        self.position, self.plan = snapshot.position, snapshot.plan
         self.history, self.notes, self.best = snapshot.history, snapshot.notes, snapshot.best
-        self.metrics.load_state(state["metrics"])
-        self.fabric.strategy.precision.load_state_dict(state["precision"])
+        self.metrics.load_state(snapshot.metrics)
+        self.fabric.strategy.precision.load_state_dict(snapshot.precision)
+        if self.position.stage:
+            self.optimiser = self._make_optimiser(self._current_stage())
+            self.optimiser.load_state_dict(state["optimiser"])
         if distributed.is_first():
             self.setup.run_dir.rewrite_metrics(self.history)
-        return state
