@@ -63,10 +63,10 @@ class TestRefining:
 
     def test_refines_over_both_views_with_its_own_network(self, make):
         method = make(temperature=1.0)
-        views = (X, X.flip(1))
-        batch = Batch(torch.arange(N), views, GIVEN, torch.ones(N))
+        copies = (X, X.flip(1))
+        batch = Batch(torch.arange(N), copies, GIVEN, torch.ones(N))
         refined = method.refined(method.second, batch, torch.zeros(N))
-        expected = sum(method.second(x).logits.softmax(1) for x in views) / 2
+        expected = sum(method.second(x).logits.softmax(1) for x in copies) / 2
         assert torch.allclose(refined, expected, atol=1e-6)
 
     def test_guesses_with_both_networks(self, make, make_batch):

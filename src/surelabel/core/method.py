@@ -61,7 +61,7 @@ class Step:
     terms: Mapping[str, Tensor]
     """Named scalars, already weighted; their sum is the objective."""
     seen: Tensor | None = None
-    """(B, K) logits of the unmixed first view, from which the engine updates the record."""
+    """(B, K) logits of the first copy, unmixed, from which the engine updates the record."""
 
 
 @dataclass(frozen=True)

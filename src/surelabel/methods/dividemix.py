@@ -154,10 +154,10 @@ class DivideMix(Method):
     ) -> Step:
         """Compute the losses of MixMatch on refined and guessed labels."""
         refined = self.refined(network, labelled, clean[labelled.index])
-        parts = [(x, refined, labelled.weight) for x in labelled.views]
+        parts = [(x, refined, labelled.weight) for x in labelled.copies]
         if unlabelled is not None:
             guessed = self.guessed(network, helper, unlabelled)
-            parts += [(x, guessed, unlabelled.weight) for x in unlabelled.views]
+            parts += [(x, guessed, unlabelled.weight) for x in unlabelled.copies]
         mixes = mixed(parts, mixing_share(self.mixup_alpha, clock), clock)
         logits = network(torch.cat([x for x, _ in mixes])).logits
         outputs = list(zip(logits.split([len(x) for x, _ in mixes]), (target for _, target in mixes), strict=True))
@@ -204,7 +204,7 @@ def guess(networks: list[nn.Module], batch: Batch) -> Tensor:
     was_training = [network.training for network in networks]
     for network in networks:
         network.eval()
-    guesses = [network(x).logits.softmax(1) for network in networks for x in batch.views]
+    guesses = [network(x).logits.softmax(1) for network in networks for x in batch.copies]
     for network, training in zip(networks, was_training, strict=True):
         network.train(training)
     return torch.stack(guesses).mean(0)

@@ -101,7 +101,7 @@ class MeanTeacher(Method):
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Return cross entropy, and the disagreement with the teacher on the second copy."""
-        first, second = batch.views
+        first, second = batch.copies
         logits = self.network(first).logits
         weight = self.consistency_weight * ramp_up(clock.progress, self.ramp)
         terms = {

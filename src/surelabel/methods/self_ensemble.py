@@ -195,7 +195,7 @@ class SelfEnsemble(Method):
         """Compute cross entropy on kept labels, and the disagreement with the teacher on all."""
         logits = self.network(batch.x).logits
         self.teacher.eval()  # its batch-norm statistics are the student's
-        teacher_logits = self.teacher(batch.views[1]).logits
+        teacher_logits = self.teacher(batch.copies[1]).logits
         weight = self.consistency_weight * ramp_up(clock.run_fraction * self.task.epochs, self.consistency_ramp)
         terms = {
             "cross_entropy": batch.mean(cross_entropy(logits, batch.label), where=self.kept[batch.index]),
