@@ -36,13 +36,13 @@ class Task:
     epochs: int
     """Epochs of the whole run; a method with several stages divides them."""
     network: NetworkFactory
-    rate_period: int = 1
-    """Epochs per learning-rate restart; 1 without restarts."""
+    restart_period: int = 1
+    """Epochs between learning-rate restarts; 1 without restarts."""
     seed: int = 0
     trusted: Tensor | None = None
     """(N,) bool: rows whose given label a person has confirmed; None if no row is."""
 
-    def share(self, fraction: float, least: int = 1) -> int:
+    def epochs_of(self, fraction: float, least: int = 1) -> int:
         """Return `fraction` of the run in whole epochs, to rescale a length that a paper states."""
         return max(least, round(fraction * self.epochs))
 
@@ -51,7 +51,7 @@ class Task:
 
         After fewer epochs losses do not separate right labels from wrong ones.
         """
-        return self.share(fraction, least=max(1, min(5, self.epochs // 2)))
+        return self.epochs_of(fraction, least=max(1, min(5, self.epochs // 2)))
 
 
 @dataclass(frozen=True)

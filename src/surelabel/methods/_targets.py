@@ -26,7 +26,7 @@ Momentum = Annotated[float, Field(ge=0, lt=1)]
 
 def default_start(task: Task) -> int:
     """Return the published share of the run, as an epoch."""
-    return task.share(PUBLISHED_START_SHARE)
+    return task.epochs_of(PUBLISHED_START_SHARE)
 
 
 def is_update_epoch(epoch: int, start: int, period: int) -> bool:
@@ -69,7 +69,7 @@ class MomentumTargets(nn.Module):
     def __init__(self, task: Task, start: int, momentum: float, threshold: float) -> None:
         super().__init__()
         self.start, self.momentum, self.threshold = start, momentum, threshold
-        self.period, self.epochs, self.default_start = task.rate_period, task.epochs, default_start(task)
+        self.period, self.epochs, self.default_start = task.restart_period, task.epochs, default_start(task)
         self.table = SampleStore.one_hot(task.given, task.num_classes)
         self.blends = SampleStore(task.num_samples)
 

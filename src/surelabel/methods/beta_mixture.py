@@ -162,7 +162,7 @@ class BetaMixture(Method):
         super().__init__(task)
         self.variant, self.mixup_alpha, self.uniformity_weight = variant, mixup_alpha, uniformity_weight
         self.warm_up = task.warm_up(PUBLISHED_WARM_UP_SHARE) if warm_up is None else warm_up
-        self.on_given = task.share(PUBLISHED_DYNAMIC_SHARE) if variant == "dynamic" else 0
+        self.on_given = task.epochs_of(PUBLISHED_DYNAMIC_SHARE) if variant == "dynamic" else 0
         self.network = task.network()
         self.register_buffer("wrong", torch.zeros(task.num_samples))
 

@@ -57,7 +57,7 @@ class CoTeaching(Method):
         super().__init__(task)
         self.first = task.network()
         self.second = task.network()
-        self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
+        self.ramp = task.epochs_of(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
         self.warm_up = 0 if forget_rate is not None else max(self.ramp, task.warm_up(PUBLISHED_RAMP_SHARE))
         self.register_buffer("rate", torch.tensor(torch.nan if forget_rate is None else forget_rate))
         self.register_buffer("clean_probability", torch.ones(task.num_samples), persistent=False)

@@ -56,7 +56,7 @@ class CoTeachingPlus(CoTeaching):
         all_samples: NonNegativeInt | None = None,
     ) -> None:
         super().__init__(task, forget_rate=forget_rate, ramp=ramp)
-        published = max(task.share(PUBLISHED_AGREEMENT_SHARE), self.warm_up + self.ramp)
+        published = max(task.epochs_of(PUBLISHED_AGREEMENT_SHARE), self.warm_up + self.ramp)
         self.all_samples = published if all_samples is None else all_samples
 
     def step(self, batch: Batch, clock: Clock) -> Step:

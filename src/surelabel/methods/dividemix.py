@@ -87,7 +87,7 @@ class DivideMix(Method):
         self.first = task.network()
         self.second = task.network()
         self.warm_up = task.warm_up(10 / 300) if warm_up is None else warm_up
-        self.unlabelled_ramp = task.share(16 / 300) if unlabelled_ramp is None else unlabelled_ramp
+        self.unlabelled_ramp = task.epochs_of(16 / 300) if unlabelled_ramp is None else unlabelled_ramp
         self.clean_threshold, self.temperature, self.mixup_alpha = clean_threshold, temperature, mixup_alpha
         self.unlabelled_weight, self.confidence_penalty, self.strong = unlabelled_weight, confidence_penalty, strong
         self.register_buffer("clean_probability", torch.ones(2, task.num_samples))

@@ -115,7 +115,7 @@ class ELRPlus(Method):
     ) -> None:
         super().__init__(task)
         self.regularisation, self.momentum, self.average_decay = regularisation, momentum, average_decay
-        self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
+        self.ramp = task.epochs_of(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
         self.mixup_alpha, self.ramped, self.reweighted = mixup_alpha, ramped, reweighted
         self.first, self.second = task.network(), task.network()
         self.first_average, self.second_average = (EMA(n, self.decay) for n in (self.first, self.second))

@@ -87,7 +87,7 @@ class MeanTeacher(Method):
     ) -> None:
         super().__init__(task)
         self.consistency_weight = consistency_weight
-        self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
+        self.ramp = task.epochs_of(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
         self.network = task.network()
         self.teacher = EMA(self.network, partial(warmed_up, decay=decay))
 

@@ -127,8 +127,8 @@ class SelfEnsemble(Method):
     ) -> None:
         super().__init__(task)
         self.ensemble_momentum, self.consistency_weight = ensemble_momentum, consistency_weight
-        self.consistency_ramp = task.share(CONSISTENCY_RAMP_SHARE) if consistency_ramp is None else consistency_ramp
-        self.max_iteration_epochs = task.share(1 / iterations)
+        self.consistency_ramp = task.epochs_of(CONSISTENCY_RAMP_SHARE) if consistency_ramp is None else consistency_ramp
+        self.max_iteration_epochs = task.epochs_of(1 / iterations)
         self.patience = max(1, round(self.max_iteration_epochs / 4)) if patience is None else patience
         self.network = task.network()
         self.teacher = EMA(self.network, partial(warmed_up, decay=decay))

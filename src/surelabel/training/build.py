@@ -177,7 +177,7 @@ def task(
         given=given,
         epochs=config.train.epochs,
         network=NetworkFactory(config.model, input_shape, num_classes, seed, *scale),
-        rate_period=config.optimiser.rate_period,
+        restart_period=config.optimiser.rate_period,
         seed=seed,
         trusted=trusted,
     )
