@@ -153,7 +153,9 @@ class Engine:
         if stage.reset is not None:
             seed = self.config.train.seed
             fresh = self.setup.make_method(seed if stage.reset == "initial" else seed_of(seed, stage.name))
-            self._load_learners({name: learner.state_dict() for name, learner in distributed.learners(fresh).items()})
+            self._load_trained(
+                {name: module.state_dict() for name, module in distributed.trained_modules(fresh).items()}
+            )
         self.optimiser = self._make_optimiser(stage)
 
     def _make_optimiser(self, stage: Stage) -> Any:
@@ -201,7 +203,7 @@ class Engine:
                 self.position.batch_number += 1
                 self.position.num_samples += end - begin
                 self.setup.progress.step(self.position.run_epoch, self.position.batch_number, len(bounds), loss)
-                if distributed.anybody(self.setup.interrupt(), self.device):
+                if distributed.any_rank(self.setup.interrupt(), self.device):
                     self.position.seconds += time.perf_counter() - began
                     self.save()
                     raise Interrupted
@@ -242,7 +244,7 @@ class Engine:
         finite.check_weights(self)
         self.position.is_open = False
         self.position.is_over = self.position.epoch >= stage.epochs
-        distributed.share_buffers(self.method)
+        distributed.broadcast_buffers(self.method)
         rate = rate_at(self._settings(stage), self._clock(stage, 0, 1))
         row = self.metrics.close_epoch(rate, is_last=self._is_last_epoch())
         if stage.keep == "best":
@@ -257,7 +259,7 @@ class Engine:
         self.setup.progress.epoch(row)
         for text in self.metrics.warnings():
             self.setup.progress.warn(text)
-        if distributed.anybody(time.monotonic() - self.saved_at >= SAVE_EVERY, self.device):
+        if distributed.any_rank(time.monotonic() - self.saved_at >= SAVE_EVERY, self.device):
             self.save()
 
     def _is_last_epoch(self) -> bool:
@@ -268,13 +270,13 @@ class Engine:
         loss = self.collect(lambda b: cross_entropy(self.method.predict(b.x).clamp(min=1e-30).log(), b.label), view)
         row["stage_validation_loss"] = float(loss.mean())
         if self.best is None or row["stage_validation_loss"] < self.best["loss"]:
-            learners = {n: learner.state_dict() for n, learner in distributed.learners(self.method).items()}
-            copies = {n: {k: v.clone() for k, v in state.items()} for n, state in learners.items()}
+            states = {n: module.state_dict() for n, module in distributed.trained_modules(self.method).items()}
+            copies = {n: {k: v.clone() for k, v in state.items()} for n, state in states.items()}
             self.best = {"loss": row["stage_validation_loss"], "epoch": self.position.epoch, "learners": copies}
 
     def _end_stage(self, stage: Stage) -> None:
         if self.best is not None:
-            self._load_learners(self.best["learners"])
+            self._load_trained(self.best["learners"])
         if stage.then is not None:
             stage.then(self)
         if self.notes:
@@ -285,9 +287,9 @@ class Engine:
         self.position.finished.append(stage.name)
         self.position.stage, self.best, self.plan = "", None, []
 
-    def _load_learners(self, states: dict[str, dict[str, Tensor]]) -> None:
-        for name, learner in distributed.learners(self.method).items():
-            learner.load_state_dict(states[name])
+    def _load_trained(self, states: dict[str, dict[str, Tensor]]) -> None:
+        for name, module in distributed.trained_modules(self.method).items():
+            module.load_state_dict(states[name])
 
     # The position in the run, and saving it.
 
@@ -319,7 +321,7 @@ class Engine:
             metrics=self.metrics.state(),
             precision=self.fabric.strategy.precision.state_dict(),
         )
-        with distributed.bare(self.method):
+        with distributed.networks_unwrapped(self.method):
             modules = {"method": self.method, "record": self.record}
             checkpoint.save(self.setup.run_dir, modules, self.optimiser, snapshot)
         distributed.wait_for_all()
@@ -327,7 +329,7 @@ class Engine:
 
     def _resume(self) -> None:
         state = checkpoint.load(self.setup.run_dir, self.device)
-        with distributed.bare(self.method):
+        with distributed.networks_unwrapped(self.method):
             snapshot = checkpoint.restore(state, {"method": self.method, "record": self.record}, self.method)
         self.position, self.plan = snapshot.position, snapshot.plan
         self.history, self.notes, self.best = snapshot.history, snapshot.notes, snapshot.best
