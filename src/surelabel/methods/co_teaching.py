@@ -23,7 +23,7 @@ from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
-from surelabel.methods._selection import easiest, estimated_noise_rate, low_component_probability
+from surelabel.methods._selection import easiest, estimate_noise_rate, low_component_probability
 
 PUBLISHED_RAMP_SHARE = 10 / 200
 
@@ -70,7 +70,7 @@ class CoTeaching(Method):
         """Plan one pass over all samples, and estimate the noise rate once."""
         if self.rate.isnan() and run.clock.epoch > self.warm_up:
             losses = run.collect(self.mean_loss, View(augment=False))
-            self.rate.fill_(estimated_noise_rate(losses))
+            self.rate.fill_(estimate_noise_rate(losses))
             run.note("forget_rate", float(self.rate))
         return [Pass(self.step, {"batch": View()})]
 

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
-from surelabel.methods._mixing import mixed, mixing_share, sharpen
+from surelabel.methods._mixing import draw_mixing_weight, mix, sharpen
 from surelabel.methods._selection import low_component_probability
 
 
@@ -158,7 +158,7 @@ class DivideMix(Method):
         if unlabelled is not None:
             guessed = self.guessed(network, helper, unlabelled)
             parts += [(x, guessed, unlabelled.weight) for x in unlabelled.copies]
-        mixes = mixed(parts, mixing_share(self.mixup_alpha, clock), clock)
+        mixes = mix(parts, draw_mixing_weight(self.mixup_alpha, clock), clock)
         logits = network(torch.cat([x for x, _ in mixes])).logits
         outputs = list(zip(logits.split([len(x) for x, _ in mixes]), (target for _, target in mixes), strict=True))
 
