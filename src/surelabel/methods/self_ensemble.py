@@ -68,7 +68,7 @@ CONSISTENCY_RAMP_SHARE = 30 / 180
 
 
 def filtered(ensemble: Tensor, given: Tensor, candidates: Tensor) -> Tensor:
-    """Return an (N,) mask of the `candidates` that keep their label: the ensemble agrees."""
+    """Return an (N,) mask of the `candidates` whose label the ensemble predicts, which keep it."""
     agrees = candidates & (ensemble.argmax(1) == given)
     # A class that would lose all its labels keeps them.
     is_empty = torch.bincount(given[agrees], minlength=ensemble.shape[1]) == 0
