@@ -105,7 +105,7 @@ def outcome(run_dir) -> dict:
 
 @pytest.fixture(name="outcome")
 def outcome_fixture():
-    """What a run says, for comparing runs bit by bit."""
+    """What a run says, for comparing runs bit for bit."""
     return outcome
 
 

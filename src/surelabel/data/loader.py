@@ -161,8 +161,10 @@ class Loader:
         """Make a batch from inputs before augmentation: one for all copies, or one for each."""
         index = order.rows.to(self.device)
         raw = [x.to(self.device) for x in images]
-        views = tuple(self._augment(raw[copy % len(raw)], index, view, order.seed, copy) for copy in range(view.copies))
-        return Batch(index, views, self._label[index.clamp(min=0)], (index >= 0).to(torch.float32))
+        copies = tuple(
+            self._augment(raw[copy % len(raw)], index, view, order.seed, copy) for copy in range(view.copies)
+        )
+        return Batch(index, copies, self._label[index.clamp(min=0)], (index >= 0).to(torch.float32))
 
     def _augment(self, x: Tensor, index: Tensor, view: View, seed: int, copy: int) -> Tensor:
         if self.augment is None or not view.augment:

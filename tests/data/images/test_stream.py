@@ -60,7 +60,7 @@ def assert_equal(batches, others):
     assert len(batches) == len(others)
     for batch, other in zip(batches, others, strict=True):
         assert torch.equal(batch.index, other.index)
-        assert all(map(torch.equal, batch.views, other.views))
+        assert all(map(torch.equal, batch.copies, other.copies))
 
 
 class TestInputs:
@@ -114,7 +114,7 @@ class TestWindows:
 
     def test_copies_of_an_image_get_different_windows(self, paths):
         loader = loader_of(streamed(paths), self.CROP)
-        first, second = next(loader.passes({"batch": View(copies=2)}, "train/1/0"))["batch"].views
+        first, second = next(loader.passes({"batch": View(copies=2)}, "train/1/0"))["batch"].copies
         assert first.shape == second.shape
         assert not torch.equal(first, second)
         assert torch.equal(first[:, 2, 0, 0], second[:, 2, 0, 0])
