@@ -286,9 +286,13 @@ class TestErrors:
         Path("full").mkdir()
         Path("full/file").touch()
         for command in (["fit", "digits"], ["demo"]):
-            assert "full: this folder is not empty; choose another folder" in refused(*command, "--out", "full")
+            message = refused(*command, "--out", "full")
+            assert "full:" in message
+            assert "empty" in message
+            assert "choose another folder" in message
         Path("file").touch()
         assert "file" in refused("fit", "digits", "--out", "file")
+        assert "file: already exists" in refused("demo", "--out", "file")
         for command in (["audit", run], ["predict", run, "digits"]):
             assert "there is no folder nowhere" in refused(*command, "--out", "nowhere/a.csv")
 

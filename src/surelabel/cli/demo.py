@@ -99,7 +99,7 @@ def _show_demo(results: dict[str, dict[str, float]], memorised: dict[str, Any], 
 def check_places(out: Path | None, figure: Path) -> None:
     """Raise before training if the results could not be written after it."""
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RunError(f"{out}: this folder is not empty; choose another folder")
+        raise RunError(f"{out}: already exists and is not an empty folder; choose another folder")
     if figure.suffix.lower() not in FIGURE_KINDS:
         raise ConfigError(f"--figure {figure}: the name must end in {', '.join(FIGURE_KINDS)}")
 
