@@ -12,7 +12,7 @@ from surelabel import noise
 from surelabel.config import RunConfig, validate
 from surelabel.console import Silent, is_further_process
 from surelabel.data.corpus import Corpus
-from surelabel.data.input_files import configured_files
+from surelabel.data.protected_files import configured_files
 from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
 from surelabel.errors import ConfigError, RunError

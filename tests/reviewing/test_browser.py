@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import expect
 
-from surelabel.reviewing.guard import HOST, Access
+from surelabel.reviewing.access import HOST, Access
 from surelabel.reviewing.server import make_app
 from surelabel.runs.decisions import Journal
 

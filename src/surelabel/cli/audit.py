@@ -41,7 +41,7 @@ def audit(
 
     opened = RunDir.open(run)
     if out is not None:  # only then: the readers of data load PyTorch
-        from surelabel.data.input_files import refuse_overwriting_inputs
+        from surelabel.data.protected_files import refuse_overwriting_inputs
 
         refuse_overwriting_inputs(out, [opened])
     table, file = audit(opened, min_probability=min_probability), output_file(out, run / "audit.csv")

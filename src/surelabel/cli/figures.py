@@ -33,7 +33,7 @@ def figures(
 ) -> None:
     """Draw the paper's figures from run directories, as png, svg and text."""
     from surelabel import api
-    from surelabel.data.input_files import refuse_overwriting_inputs
+    from surelabel.data.protected_files import refuse_overwriting_inputs
     from surelabel.paper.figures import FIGURES, find_figure
     from surelabel.paper.figures.panel_runs import find_runs
 

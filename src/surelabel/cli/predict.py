@@ -23,7 +23,7 @@ def predict(
     """Predict classes, probabilities and confidence (tau) of new data."""
     from surelabel import api
     from surelabel.config import DataConfig
-    from surelabel.data.input_files import input_files, refuse_overwriting_inputs
+    from surelabel.data.protected_files import input_files, refuse_overwriting_inputs
     from surelabel.runs.run_dir import RunDir
     from surelabel.training.predictor import FIXED_COLUMNS, class_column, predictions, write_csv
 

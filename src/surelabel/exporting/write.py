@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import surelabel
-from surelabel.data.input_files import named_paths
+from surelabel.data.protected_files import named_paths
 from surelabel.errors import ConfigError, RunError
 from surelabel.exporting import manifest
 from surelabel.exporting.image_folder import check_images, write_images

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from surelabel.plotting.curves import accuracy_on_test, memorised_curve
+from surelabel.reporting.other_scores import Comparison
 from surelabel.reporting.reported_run import ReportedRun
-from surelabel.reporting.scores import Comparison
 from surelabel.reporting.text import noise_rate_text, percent, rate_text
 
 NUM_SUSPECTS = 100
