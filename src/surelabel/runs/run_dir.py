@@ -99,7 +99,7 @@ class RunDir:
         return not names or (not self.has_begun and "lock" in names and self._are_leftovers(names))
 
     def _are_leftovers(self, names: set[str]) -> bool:
-        return all(name in START_FILES or name.endswith(files.TEMPORARY) for name in names)
+        return all(name in START_FILES or name.endswith(files.TEMPORARY_SUFFIX) for name in names)
 
     @property
     def is_done(self) -> bool:
