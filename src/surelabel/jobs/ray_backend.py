@@ -146,9 +146,9 @@ class RayBackend:
             return Report(name, ending=Ending(" ".join(str(error.cause).split())))
         except self.ray.exceptions.RayError as error:
             first_line = str(error).strip().partition("\n")[0]
-            return Report(name, ending=Ending(f"its worker died: {first_line}", was_killed=True))
+            return Report(name, ending=Ending(f"its worker died: {first_line}", can_resume=True))
         except StopIteration:
-            return Report(name, ending=Ending("its worker was stopped", was_killed=True))
+            return Report(name, ending=Ending("its worker was stopped", can_resume=True))
         except (SurelabelError, OSError) as error:
             return Report(name, ending=Ending(str(error)))
 
