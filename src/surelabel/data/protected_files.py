@@ -12,16 +12,17 @@ from surelabel.data.sources.image_files import table_images
 from surelabel.data.sources.tables import table_file
 from surelabel.errors import SurelabelError
 from surelabel.files import refuse_overwriting
-from surelabel.runs.locate import config_from_here
+from surelabel.runs.locate import DATA_PATHS, config_from_here
 from surelabel.runs.run_dir import RunDir
 
 
 def named_paths(config: DataConfig) -> Iterator[Path]:
-    """Yield every file and folder that these settings name; names of bundled data are no paths."""
+    """Yield every file and folder that these settings name; names of benchmarks are not paths."""
     bundled = {name for source in SOURCES for name in source.BUNDLED}
-    sources = [name for name in (config.source, config.test) if name not in bundled]
-    named = [*sources, config.root, config.labels, config.trusted, *config.options.values()]
-    yield from (Path(name) for name in named if isinstance(name, str) and name)
+    settings = {name: getattr(config, name) for name in DATA_PATHS}
+    # A root may be a folder called cifar10; as a source or a test set, that is the benchmark.
+    paths = [path for name, path in settings.items() if name not in ("source", "test") or path not in bundled]
+    yield from (Path(path) for path in (*paths, *config.options.values()) if isinstance(path, str) and path)
 
 
 def input_files(config: DataConfig) -> Iterator[Path]:
@@ -38,12 +39,12 @@ def input_files(config: DataConfig) -> Iterator[Path]:
 def refuse_overwriting_inputs(
     out: Path | None, runs: Iterable[RunDir] = (), more: Iterable[Path] = (), option: str = "--out"
 ) -> None:
-    """Raise if `out` would replace a file of these runs, one of their data, or one of `more`."""
+    """Raise if `out` would replace a file of these runs or of their data, or one of `more`."""
     if out is not None:
-        refuse_overwriting(out, chain(more, *map(_files_behind, runs)), option)
+        refuse_overwriting(out, chain(more, *map(_files_of_run, runs)), option)
 
 
-def _files_behind(run: RunDir) -> Iterator[Path]:
+def _files_of_run(run: RunDir) -> Iterator[Path]:
     """Yield the files of a run and those it was trained on.
 
     Relative paths are resolved both from here and from the folder in which the run was started.
