@@ -121,6 +121,6 @@ def comparison_drawings(runs: Sequence[ReportedRun]) -> list[Drawing]:
     repeated = {name: memorised_curve(rows) for name, rows in metrics.items()}
     found = [
         compared_drawing("compared-accuracy", "Test accuracy", tested),
-        compared_drawing("compared-memorised", "False labels memorised", repeated),
+        compared_drawing("compared-memorised", "Wrong labels memorised", repeated),
     ]
     return [drawing for drawing in found if drawing is not None]
