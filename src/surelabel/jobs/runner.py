@@ -1,4 +1,4 @@
-"""Run many trials, each once, whatever state their folder is in."""
+"""Run many trials: skip those that are done, resume or start the others."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -60,7 +60,7 @@ class _Runner:
         self.restarts: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Train what is not done yet."""
+        """Train the trials that are not done yet."""
         self._sort_out()
         self.progress.update(self.overview)
         if not self.waiting:
@@ -74,7 +74,7 @@ class _Runner:
                 self.progress.update(self.overview)
 
     def _sort_out(self) -> None:
-        """Sort trials into finished runs, jobs to train, and folders that hold something else."""
+        """Sort trials: finished runs, jobs to train, and folders that hold something else."""
         for name, trial in self.trials.items():
             job = Job(name, trial.config, self.folder)
             try:
