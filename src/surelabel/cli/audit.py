@@ -71,7 +71,7 @@ def say_findings(table: "Audit") -> None:
 
 def say_ranked(table: "Audit", count: int) -> None:
     """Print the first rows of the ranked table."""
-    has_tau = any(row["tau"] == row["tau"] for row in table.head(1))  # it is NaN without one
+    has_tau = any(row["tau"] == row["tau"] for row in table.head(1))  # NaN if the method has none
     columns = [name for name in AUDIT_COLUMNS if name != "tau" or has_tau] + ["clean"] * ("clean" in table.columns)
     shown = [SHORT_NAMES.get(name, name) for name in columns]
     console.say_table(shown, [[row[name] for name in columns] for row in table.head(count)])

@@ -1,4 +1,4 @@
-"""`surelabel export`."""
+"""`surelabel export`: write the cleaned labels, or the model as ONNX."""
 
 import shlex
 from json import dumps

@@ -1,4 +1,4 @@
-"""`surelabel plan`, which is also `surelabel fit --dry-run`."""
+"""`surelabel plan`, or `surelabel fit --dry-run`: describe the data, memory and time."""
 
 import dataclasses
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`surelabel predict`."""
+"""`surelabel predict`: predict the classes of new data."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`surelabel report`."""
+"""`surelabel report`: write the HTML report of one or more runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
