@@ -128,7 +128,7 @@ def comparison_table(runs: Sequence[ReportedRun]) -> Table:
 def _final_figures(run: ReportedRun) -> dict[str, Any]:
     """Return the figures that runs are compared by, without those that this run lacks."""
     last, measured = run.metrics[-1] if run.metrics else {}, run.audit.measures()
-    test, repeated = accuracy_on_test(run.metrics)[1], memorised_curve(run.metrics)[1]
+    test, memorised = accuracy_on_test(run.metrics)[1], memorised_curve(run.metrics)[1]
     suspicious = percent(run.num_suspicious / max(1, len(run.audit)))
     found = {
         "Method": run.config.method.name,
@@ -138,7 +138,7 @@ def _final_figures(run: ReportedRun) -> dict[str, Any]:
         "Labels that look wrong": f"{run.num_suspicious:,} ({suspicious})",
         "Labels that are probably wrong": noise_rate_text(run),
         "Test accuracy, last epoch": percent(test[-1]) if test else None,
-        "Wrong labels memorised, last epoch": percent(repeated[-1]) if repeated else None,
+        "Wrong labels memorised, last epoch": percent(memorised[-1]) if memorised else None,
         "AUROC of finding wrong labels": measured.get("quality_auroc"),
         "Average precision": measured.get("average_precision"),
         "Calibration error of P(wrong)": measured.get("calibration_error"),
