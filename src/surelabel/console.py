@@ -102,7 +102,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool 
         )
     for row in cells:
         # Text is not parsed as markup: a class may be called [red].
-        table.add_row(*(Text(cell(value)) for value in row))
+        table.add_row(*(Text(_cell_text(value)) for value in row))
     terminal = _console(highlight=False)
     if terminal.is_terminal:
         terminal.print(table)
@@ -113,7 +113,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool 
     say("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
-def cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     """Format a value for a table."""
     if value is None:
         return "-"
