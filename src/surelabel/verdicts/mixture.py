@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-LEAST_VARIANCE = 0.015
+MIN_VARIANCE = 0.015
 """Added to the variance of every group, on axes of unit variance: no group is narrower than an
 eighth of the whole. Epochs are integers and quality ends at 0 and 1, and a narrower group would
 collapse onto one such value."""
@@ -81,7 +81,7 @@ class Cells:
         square[:, self._first, self._second] = square[:, self._second, self._first] = (
             sums[:, dim + 1 :] / total[:, None]
         )
-        spread = square - mean[:, :, None] * mean[:, None, :] + LEAST_VARIANCE * np.eye(dim)
+        spread = square - mean[:, :, None] * mean[:, None, :] + MIN_VARIANCE * np.eye(dim)
         order = mean[:, 0].argsort(kind="stable")
         return Mixture((total / total.sum())[order], mean[order], spread[order])
 
