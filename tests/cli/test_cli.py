@@ -474,7 +474,7 @@ class TestProcesses:
             process.terminate()
             process.communicate(timeout=60)
 
-    def test_stopping_two_processes_saves_and_says_how_to_go_on(self, folder, toy):
+    def test_stopping_two_processes_saves_and_says_how_to_resume(self, folder, toy):
         process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "5000", "--devices", "2")
         wait_for(folder / "r/metrics.jsonl", process)
         process.terminate()

@@ -179,7 +179,7 @@ class TestWorkers:
         with pytest.raises(DataError, match=r"a process that decodes images has died .*data\.workers"):
             walk(loader_of(x, 8))
 
-    def test_no_worker_is_left_after_an_abandoned_walk(self, paths):
+    def test_no_worker_is_left_after_an_abandoned_iteration(self, paths):
         batches = loader_of(streamed(paths, 2), 8).passes({"batch": View()}, "p")
         next(batches)
         assert len(children()) == 2
