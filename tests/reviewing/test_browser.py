@@ -98,8 +98,7 @@ def process_server(copied):
     """Serve a copy of the images from a process."""
     service = ProcessServer(copied("images"))
     yield service
-    if service.process.poll() is None:
-        service.kill()
+    service.kill()  # closes the pipe even of a process that has ended
 
 
 @pytest.fixture(scope="module")
