@@ -10,7 +10,7 @@ import numpy as np
 
 from surelabel import noise
 from surelabel.config import RunConfig, validate
-from surelabel.console import Silent, is_further_process
+from surelabel.console import Silent, has_nonzero_rank
 from surelabel.data.corpus import Corpus
 from surelabel.data.protected_files import configured_files
 from surelabel.data.sources import objects
@@ -100,7 +100,7 @@ def fit_config(
 ) -> RunDir:
     """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
     run_dir = RunDir(out)
-    if not is_further_process() and not run_dir.is_free:
+    if not has_nonzero_rank() and not run_dir.is_free:
         hint = (
             f"go on with: surelabel resume {shlex.quote(str(out))}"
             if run_dir.has_begun and not run_dir.is_done
