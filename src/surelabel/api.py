@@ -12,7 +12,7 @@ from surelabel import noise
 from surelabel.config import RunConfig, validate
 from surelabel.console import Silent, has_nonzero_rank
 from surelabel.data.corpus import Corpus
-from surelabel.data.protected_files import configured_files
+from surelabel.data.protected_files import list_configured_files
 from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
 from surelabel.errors import ConfigError, RunError
@@ -119,7 +119,7 @@ def write_noise(
     """
     config, file = make_config(data, settings), noise.check_writable(out)
     for written in (file, noise.manifest_path(file)):
-        refuse_overwriting(written, configured_files(config), "--out")
+        refuse_overwriting(written, list_configured_files(config), "--out")
     if config.noise is None:
         raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
     corpus, manifest = _read_corpus(config, _object_in(data))

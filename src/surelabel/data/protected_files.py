@@ -16,7 +16,7 @@ from surelabel.runs.locate import DATA_PATHS, config_from_here
 from surelabel.runs.run_dir import RunDir
 
 
-def named_paths(config: DataConfig) -> Iterator[Path]:
+def list_named_paths(config: DataConfig) -> Iterator[Path]:
     """Yield every file and folder that these settings name; names of benchmarks are not paths."""
     bundled = {name for source in SOURCES for name in source.BUNDLED}
     settings = {name: getattr(config, name) for name in DATA_PATHS}
@@ -25,9 +25,9 @@ def named_paths(config: DataConfig) -> Iterator[Path]:
     yield from (Path(path) for path in (*paths, *config.options.values()) if isinstance(path, str) and path)
 
 
-def input_files(config: DataConfig) -> Iterator[Path]:
+def list_input_files(config: DataConfig) -> Iterator[Path]:
     """Yield every file and folder that these settings name, and the files that belong to those."""
-    yield from named_paths(config)
+    yield from list_named_paths(config)
     for source in (name for name in (config.source, config.test) if name is not None):
         if array_files.is_single_array(source):
             yield from array_files.label_files(Path(source))
@@ -50,13 +50,13 @@ def _files_of_run(run: RunDir) -> Iterator[Path]:
     Relative paths are resolved both from here and from the folder in which the run was started.
     """
     yield from run.own_files()
-    yield from configured_files(config_from_here(run))
+    yield from list_configured_files(config_from_here(run))
     started_in = Path(run.environment().get("folder", "."))
-    yield from (started_in / path for path in configured_files(run.config()))
+    yield from (started_in / path for path in list_configured_files(run.config()))
 
 
-def configured_files(config: RunConfig) -> Iterator[Path]:
+def list_configured_files(config: RunConfig) -> Iterator[Path]:
     """Yield the files and folders that a configuration reads."""
-    yield from input_files(config.data)
+    yield from list_input_files(config.data)
     others = (config.noise and config.noise.path, config.model.weights, config.train.warm_start)
     yield from (Path(name) for name in others if name)
