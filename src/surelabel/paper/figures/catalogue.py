@@ -92,7 +92,9 @@ def _sensitivity(number: int, data: str) -> NumberedFigure:
 def _confidence(number: int, noise: tuple[str, float]) -> NumberedFigure:
     title = "Average confidence by clean and false label (CAR)"
     name = f"confidence-{100 * noise[1]:g}"
-    return NumberedFigure(number, name, title, _pair(noise), ("correction",), draw_panels(figure_kinds.confidence))
+    return NumberedFigure(
+        number, name, title, _pair(noise), ("correction",), draw_panels(figure_kinds.draw_confidences)
+    )
 
 
 def _images(number: int, data: str, preset: str) -> NumberedFigure:
@@ -121,7 +123,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         "What becomes of clean and of false labels: {setting}",
         _three_ways(),
         ("memorisation",),
-        draw_panels(figure_kinds.memorisation),
+        draw_panels(figure_kinds.draw_memorisation),
     ),
     NumberedFigure(
         2,
@@ -129,7 +131,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         r"Density of confidence $\tau$ (CAR, $\beta$ = 0)",
         _DENSITIES,
         ("confidence",),
-        draw_panels(figure_kinds.density),
+        draw_panels(figure_kinds.draw_densities),
     ),
     NumberedFigure(
         3,
@@ -137,7 +139,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         "Share of the gradient from clean and from false labels: {setting}",
         _three_ways(MEASURED),
         ("memorisation",),
-        draw_panels(figure_kinds.gradients),
+        draw_panels(figure_kinds.draw_gradients),
     ),
     NumberedFigure(
         4,
@@ -145,13 +147,15 @@ FIGURES: tuple[NumberedFigure, ...] = (
         r"Effect of $\beta$ on the density of confidence $\tau$: {method}, {setting}",
         _BY_BETA,
         ("confidence",),
-        draw_panels(figure_kinds.density_by_option),
+        draw_panels(figure_kinds.draw_densities_by_option),
     ),
     _confidence(5, SYMMETRIC_40),
     NumberedFigure(
-        6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), draw_panels(figure_kinds.correction)
+        6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), draw_panels(figure_kinds.draw_corrections)
     ),
-    NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), draw_panels(figure_kinds.correction)),
+    NumberedFigure(
+        7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), draw_panels(figure_kinds.draw_corrections)
+    ),
     _confidence(8, SYMMETRIC_60),
     _confidence(9, SYMMETRIC_80),
     _sensitivity(10, "cifar10"),

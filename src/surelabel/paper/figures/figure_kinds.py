@@ -55,7 +55,7 @@ def draw_panels(draw: Callable[[Chosen], tuple[Figure, str]]) -> Draw:
     return draw_found
 
 
-def memorisation(panels: Chosen) -> tuple[Figure, str]:
+def draw_memorisation(panels: Chosen) -> tuple[Figure, str]:
     """Draw columns of curves over epochs."""
     runs = {_training_title(name, found): None if found is None else found.metrics for name, found in panels.items()}
     parts = [f"{title}: {memorisation_text(rows)}" for title, rows in runs.items() if rows is not None]
@@ -63,19 +63,19 @@ def memorisation(panels: Chosen) -> tuple[Figure, str]:
     return memorisation_figure(runs), " ".join(parts) + empty
 
 
-def gradients(panels: Chosen) -> tuple[Figure, str]:
+def draw_gradients(panels: Chosen) -> tuple[Figure, str]:
     """Draw shares of the gradient over epochs."""
     runs = {_training_title(name, found): None if found is None else found.metrics for name, found in panels.items()}
     return gradient_figure(runs), gradient_text(runs)
 
 
-def density(panels: Chosen) -> tuple[Figure, str]:
+def draw_densities(panels: Chosen) -> tuple[Figure, str]:
     """Draw the density of tau; panels are named after their data."""
     values = _by_setting(panels, lambda found: group_confidence(read_known_samples(found.run)))
     return density_figure(values), density_text(values)
 
 
-def density_by_option(panels: Chosen) -> tuple[Figure, str]:
+def draw_densities_by_option(panels: Chosen) -> tuple[Figure, str]:
     """Draw the density of tau; panels are named after an option."""
     values = {
         name: None if found is None else group_confidence(read_known_samples(found.run))
@@ -84,13 +84,13 @@ def density_by_option(panels: Chosen) -> tuple[Figure, str]:
     return density_figure(values), density_text(values)
 
 
-def confidence(panels: Chosen) -> tuple[Figure, str]:
+def draw_confidences(panels: Chosen) -> tuple[Figure, str]:
     """Draw the mean of tau by clean and given label."""
     tables = _by_setting(panels, lambda found: confidence_table(read_known_samples(found.run)))
     return confidence_figure(tables), confidence_text(tables)
 
 
-def correction(panels: Chosen) -> tuple[Figure, str]:
+def draw_corrections(panels: Chosen) -> tuple[Figure, str]:
     """Draw corrected against clean labels."""
     tables = _by_setting(panels, lambda found: correction_table(read_known_samples(found.run)))
     return correction_figure(tables), correction_text(tables)
