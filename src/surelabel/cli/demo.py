@@ -88,7 +88,7 @@ def _show_demo(results: dict[str, dict[str, float]], memorised: dict[str, Any], 
     rows = [(text, *(result[key] for result in results.values())) for key, text in RESULT_NAMES.items()]
     console.say_table(("", *names), rows)
     if console.is_terminal():
-        console.say("\nWrong labels that the network repeats, from the first epoch to the last:")
+        console.say("\nWrong labels memorised, from the first epoch to the last:")
         for method, fractions in memorised.items():
             console.say(f"  {METHOD_NAMES[method]:14s} {console.sparkline(fractions)}  {100 * fractions[-1]:.0f} %")
     console.say()
@@ -139,8 +139,8 @@ def story(results: Mapping[str, Mapping[str, float]], noise: float) -> list[str]
     plain, car = results["cross_entropy"], results["car"]
     best = f"its best epoch had {plain['best_test_accuracy']:.1%}, but only the test labels could have told"
     sentences = [
-        f"{noise:.0%} of the training labels were made wrong on purpose. In the end cross entropy's network repeats "
-        f"{plain['memorised']:.0%} of the wrong labels, CAR's {car['memorised']:.0%}.",
+        f"{noise:.0%} of the training labels were made wrong on purpose. In the end cross entropy has memorised "
+        f"{plain['memorised']:.0%} of the wrong labels, CAR {car['memorised']:.0%}.",
         f"On test digits with right labels cross entropy ends at {plain['test_accuracy']:.1%} ({best}), "
         f"CAR at {car['test_accuracy']:.1%}.",
         f"CAR's targets name the true class of {car['correction_accuracy']:.1%} of the training digits; sorted by its "

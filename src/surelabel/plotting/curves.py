@@ -27,7 +27,7 @@ def accuracy_on_test(rows: Rows, name: str | None = None) -> Curve:
 
 
 def memorised_curve(rows: Rows) -> Curve:
-    """Return the fraction of false labels that are predicted; empty if clean labels are unknown."""
+    """Return the fraction of wrong labels memorised; empty if clean labels are unknown."""
     return _curve(rows, lambda row: row.get("false_labels", {}).get("memorised"))
 
 
