@@ -105,7 +105,7 @@ class TestWindows:
             assert x[1, :, 0].tolist() == list(range(top, top + self.CROP))
             corners.add((left, top))
         assert len(corners) > 5
-        assert max(left for left, _ in corners) > WIDTH - HEIGHT  # beyond the middle square_shape
+        assert max(left for left, _ in corners) > WIDTH - HEIGHT  # beyond the middle square
 
     def test_other_windows_lie_in_the_middle(self, paths):
         for _, x in self.windows(paths, View(augment=False)):

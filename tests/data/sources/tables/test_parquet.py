@@ -195,7 +195,7 @@ class TestTypes:
         paint(tmp_path / "tree.png")
         names = [b"tree.png", b"tree.png"]
         names[row] = b"caf\xe9.png"
-        paths = pa.array(names, pa.binary()).view(pa.string())  # as no careful writer does it
+        paths = pa.array(names, pa.binary()).view(pa.string())  # a view is not checked for UTF-8
         source = write(tmp_path / "t.parquet", pa.table({"path": paths, "label": ["a", "b"]}))
         with pytest.raises(DataError, match=r"t\.parquet: not readable as a parquet table \(.*(?i:utf-?8)"):
             load(source)
