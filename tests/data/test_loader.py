@@ -252,7 +252,7 @@ class TestCollect:
 
 @pytest.fixture
 def ranks(monkeypatch):
-    """Call `function()` as on each of `world` processes."""
+    """Call `function()` as each of `world` processes would."""
 
     def each(world, function):
         monkeypatch.setattr(loaders, "world_size", lambda: world)
@@ -303,7 +303,7 @@ class TestRanks:
 
 
 class TestEpochs:
-    """An epoch that is a draw of the rows."""
+    """Epochs that draw some of the rows."""
 
     GIVEN = torch.tensor([0] * 10 + [1] * 6 + [2] * 2)
     ALL = torch.arange(18)

@@ -105,7 +105,7 @@ class TestWindows:
             assert x[1, :, 0].tolist() == list(range(top, top + self.CROP))
             corners.add((left, top))
         assert len(corners) > 5
-        assert max(left for left, _ in corners) > WIDTH - HEIGHT  # beyond the middle square_shape
+        assert max(left for left, _ in corners) > WIDTH - HEIGHT  # beyond the middle square
 
     def test_other_windows_lie_in_the_middle(self, paths):
         for _, x in self.windows(paths, View(augment=False)):
@@ -179,7 +179,7 @@ class TestWorkers:
         with pytest.raises(DataError, match=r"a process that decodes images has died .*data\.workers"):
             walk(loader_of(x, 8))
 
-    def test_no_worker_is_left_after_an_abandoned_walk(self, paths):
+    def test_no_worker_is_left_after_an_abandoned_iteration(self, paths):
         batches = loader_of(streamed(paths, 2), 8).passes({"batch": View()}, "p")
         next(batches)
         assert len(children()) == 2
