@@ -23,7 +23,7 @@ def make_step(name: str, side: int, batch: int) -> Callable[[], None]:
     """Return a function that does one training step of a new network."""
     torch.manual_seed(0)
     backbone = make_backbone(name, (3, side, side))
-    network = Network(backbone, backbone.num_features, 10, mean=[[[128.0]]], std=[[[64.0]]])
+    network = Network(backbone, 10, mean=[[[128.0]]], std=[[[64.0]]])
     optimiser = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9, weight_decay=5e-4)
     x = torch.randint(0, 256, (batch, 3, side, side), dtype=torch.uint8)
     label = torch.randint(0, 10, (batch,))

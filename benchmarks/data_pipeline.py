@@ -194,7 +194,7 @@ def train_steps(batches: Batches, mean: tuple[float, ...], std: tuple[float, ...
 
     backbone = models.make_backbone("cnn", (3, 32, 32), {})
     scale = {name: torch.tensor(values).view(3, 1, 1) for name, values in (("mean", mean), ("std", std))}
-    network = Network(backbone, backbone.num_features, 10, **scale)
+    network = Network(backbone, 10, **scale)
     optimiser = torch.optim.SGD(network.parameters(), 0.05, momentum=0.9)
     for x, label in batches:
         loss = F.cross_entropy(network(x).logits, label)

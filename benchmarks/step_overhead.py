@@ -54,7 +54,7 @@ def make_engine(method: str, model: str, corpus: Corpus, folder: str, threads: i
     }
     config = validate(content)
     scale = build.normalisation(corpus)
-    fabric = distributed.start(config.train)
+    fabric = distributed.launch(config.train)
 
     def make_method(seed: int) -> Method:
         shape = tuple(corpus.train.x.shape[1:])

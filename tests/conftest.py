@@ -92,7 +92,7 @@ TIMING = ("seconds", "samples_per_second")
 
 
 def outcome(run_dir) -> dict:
-    """Everything a run says, without how long it took: equal for runs that are the same."""
+    """Return all that a run recorded except how long it took, to compare runs."""
     from safetensors.numpy import load_file
 
     rows = [{k: v for k, v in row.items() if k not in TIMING} for row in run_dir.metrics()]
@@ -105,13 +105,13 @@ def outcome(run_dir) -> dict:
 
 @pytest.fixture(name="outcome")
 def outcome_fixture():
-    """What a run says, for comparing runs bit by bit."""
+    """What a run says, for comparing runs bit for bit."""
     return outcome
 
 
 @pytest.fixture(scope="module")
 def browser():
-    """Debian's chromium; where CI is set it must be there."""
+    """Debian's chromium; without it tests are skipped, but in CI they fail."""
     from playwright.sync_api import sync_playwright
 
     names = (os.environ.get("SURELABEL_CHROMIUM"), shutil.which("chromium"), shutil.which("chromium-browser"))

@@ -173,7 +173,7 @@ def test_every_field_has_a_description():
     def bare(model: type[BaseModel]) -> list[str]:
         return [f"{model.__name__}.{n}" for n, f in model.model_fields.items() if n != "kind" and not f.description]
 
-    # Other tests make parts of their own.
+    # Other tests define further parts.
     parts = [p for p in Part.__subclasses__() if p is not RunConfig and p.__module__.startswith("surelabel")]
     assert len(parts) >= 11
     assert [name for part in parts for name in bare(part)] == []

@@ -30,7 +30,7 @@ class TestReplace:
         for _ in range(2):
             files.replace(tmp_path / "a.txt", lambda path: (seen.append(path.name), path.write_text("x")))
         assert len(set(seen)) == 2
-        assert all(name.startswith(".a.txt.") and name.endswith(files.TEMPORARY) for name in seen)
+        assert all(name.startswith(".a.txt.") and name.endswith(files.TEMPORARY_SUFFIX) for name in seen)
 
     def test_a_name_that_is_taken_is_not_opened(self, tmp_path, victim, monkeypatch):
         monkeypatch.setattr(files.secrets, "token_hex", lambda _: "known")

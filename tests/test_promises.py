@@ -46,7 +46,7 @@ def test_demo_cross_entropy_memorises_and_car_refuses_finds_and_corrects(demos, 
 
 
 @pytest.mark.parametrize("options", [{"method.threshold": 0.95}, {"method.targets": "none"}], ids=str)
-def test_verdict_stands_where_targets_say_little(options, tmp_path):
+def test_verdicts_rank_labels_where_targets_say_little(options, tmp_path):
     """Rows whose target was blended late or never still get a verdict that ranks them."""
     alone = {"train.second_opinion": False}
     run = surelabel.fit("digits", tmp_path / "run", settings={"method": "car", **NOISY, **alone, **options})

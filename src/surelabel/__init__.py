@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from surelabel.estimator import NoisyLabelClassifier as NoisyLabelClassifier
     from surelabel.methods.car import car_loss as car_loss
     from surelabel.methods.car import car_terms as car_terms
-    from surelabel.models.network import add_indicator as add_indicator
+    from surelabel.models.indicator import add_indicator as add_indicator
 
 _HOME = {
     "EMA": "surelabel.core.state",
@@ -28,7 +28,7 @@ _HOME = {
     "RunConfig": "surelabel.config",
     "SampleStore": "surelabel.core.state",
     "SurelabelError": "surelabel.errors",
-    "add_indicator": "surelabel.models.network",
+    "add_indicator": "surelabel.models.indicator",
     "audit": "surelabel.api",
     "car_loss": "surelabel.methods.car",
     "car_terms": "surelabel.methods.car",

@@ -10,9 +10,9 @@ import numpy as np
 
 from surelabel import noise
 from surelabel.config import RunConfig, validate
-from surelabel.console import Silent, is_further_process
+from surelabel.console import Silent, has_nonzero_rank
 from surelabel.data.corpus import Corpus
-from surelabel.data.input_files import configured_files
+from surelabel.data.protected_files import list_configured_files
 from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
 from surelabel.errors import ConfigError, RunError
@@ -100,7 +100,7 @@ def fit_config(
 ) -> RunDir:
     """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
     run_dir = RunDir(out)
-    if not is_further_process() and not run_dir.is_free:
+    if not has_nonzero_rank() and not run_dir.is_free:
         hint = (
             f"go on with: surelabel resume {shlex.quote(str(out))}"
             if run_dir.has_begun and not run_dir.is_done
@@ -119,7 +119,7 @@ def write_noise(
     """
     config, file = make_config(data, settings), noise.check_writable(out)
     for written in (file, noise.manifest_path(file)):
-        refuse_overwriting(written, configured_files(config), "--out")
+        refuse_overwriting(written, list_configured_files(config), "--out")
     if config.noise is None:
         raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
     corpus, manifest = _read_corpus(config, _object_in(data))

@@ -21,7 +21,7 @@ PIPE_WIDTH = 160
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def is_further_process() -> bool:
+def has_nonzero_rank() -> bool:
     """Return whether this process has a non-zero rank: rank 0 prints and writes for all."""
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0
 
@@ -34,7 +34,7 @@ def _console(**options: Any) -> "Console":
 
 def say(text: str = "") -> None:
     """Print a line on stdout."""
-    if not is_further_process():
+    if not has_nonzero_rank():
         import typer
 
         typer.echo(text)
@@ -43,7 +43,7 @@ def say(text: str = "") -> None:
 def say_prose(text: str) -> None:
     """Print sentences on stdout, wrapped at words on a terminal and left whole elsewhere."""
     terminal = _console(highlight=False, markup=False)
-    if terminal.is_terminal and not is_further_process():
+    if terminal.is_terminal and not has_nonzero_rank():
         terminal.print(text)
     else:
         say(text)
@@ -51,7 +51,7 @@ def say_prose(text: str) -> None:
 
 def tell(text: str) -> None:
     """Print a line on stderr."""
-    if not is_further_process():
+    if not has_nonzero_rank():
         import typer
 
         typer.echo(text, err=True)
@@ -83,7 +83,7 @@ def is_terminal() -> bool:
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool = False) -> None:
     """Print a table on stdout, numbers aligned right; cut cells that are too wide, or wrap them."""
-    if is_further_process():
+    if has_nonzero_rank():
         return
     cells = [[plain(value) for value in row] for row in rows]
     from rich.table import Table
@@ -102,7 +102,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool 
         )
     for row in cells:
         # Text is not parsed as markup: a class may be called [red].
-        table.add_row(*(Text(cell(value)) for value in row))
+        table.add_row(*(Text(_cell_text(value)) for value in row))
     terminal = _console(highlight=False)
     if terminal.is_terminal:
         terminal.print(table)
@@ -113,7 +113,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool 
     say("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
-def cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     """Format a value for a table."""
     if value is None:
         return "-"
@@ -265,7 +265,7 @@ def bar_terminal() -> "Console | None":
 @contextlib.contextmanager
 def progress(title: str = "") -> Iterator[ProgressBar | ProgressLines | Silent]:
     """Yield a bar on a terminal, lines elsewhere, nothing on non-zero ranks; all use stderr."""
-    if is_further_process():
+    if has_nonzero_rank():
         yield Silent()
     elif (terminal := bar_terminal()) is not None:
         with ProgressBar(terminal, title) as bars:

@@ -22,7 +22,7 @@ from typing import IO, Any
 
 from surelabel.errors import ConfigError, RunError
 
-TEMPORARY = ".tmp"
+TEMPORARY_SUFFIX = ".tmp"
 """Suffix of unfinished files and folders."""
 
 
@@ -97,12 +97,12 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 def _random_name(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{TEMPORARY}")
+    return path.with_name(f".{path.name}.{secrets.token_hex(8)}{TEMPORARY_SUFFIX}")
 
 
 def remove_unfinished(folder: Path) -> None:
     """Remove the temporary files of killed processes; the caller must hold the folder's lock."""
-    for leftover in folder.glob(f".*{TEMPORARY}"):
+    for leftover in folder.glob(f".*{TEMPORARY_SUFFIX}"):
         if leftover.is_dir() and not leftover.is_symlink():
             shutil.rmtree(leftover, ignore_errors=True)
         else:
@@ -111,10 +111,10 @@ def remove_unfinished(folder: Path) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Append a line to a text file and wait until it is on disk."""
-    with opened(path) as number, os.fdopen(number, "ab", closefd=False) as file:
+    with opened(path) as descriptor, os.fdopen(descriptor, "ab", closefd=False) as file:
         file.write(f"{line}\n".encode())
         file.flush()
-        os.fsync(number)
+        os.fsync(descriptor)
 
 
 @contextlib.contextmanager
@@ -133,14 +133,14 @@ def locked(
     import fcntl
 
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with opened(path, flags) as number:
+    with opened(path, flags) as descriptor:
         try:
-            fcntl.flock(number, kind | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if busy is not None:
                 busy()
-            fcntl.flock(number, kind)
-        yield number
+            fcntl.flock(descriptor, kind)
+        yield descriptor
 
 
 @contextlib.contextmanager
@@ -148,13 +148,13 @@ def opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> I
     """Open a regular file, by default to append, and yield its descriptor; refuse any link."""
     refuse_link(path)
     # A link may appear after the check, hence O_NOFOLLOW; a pipe would block without O_NONBLOCK.
-    number = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     try:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise RunError(f"{path}: expected a regular file")
-        yield number
+        yield descriptor
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def refuse_link(path: Path) -> None:
@@ -176,8 +176,8 @@ def refuse_overwriting(out: Path, inputs: Iterable[Path], option: str = "--out")
 
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on disk."""
-    number = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)

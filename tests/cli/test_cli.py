@@ -286,9 +286,13 @@ class TestErrors:
         Path("full").mkdir()
         Path("full/file").touch()
         for command in (["fit", "digits"], ["demo"]):
-            assert "full: this folder is not empty; choose another folder" in refused(*command, "--out", "full")
+            message = refused(*command, "--out", "full")
+            assert "full:" in message
+            assert "empty" in message
+            assert "choose another folder" in message
         Path("file").touch()
         assert "file" in refused("fit", "digits", "--out", "file")
+        assert "file: already exists" in refused("demo", "--out", "file")
         for command in (["audit", run], ["predict", run, "digits"]):
             assert "there is no folder nowhere" in refused(*command, "--out", "nowhere/a.csv")
 
@@ -470,7 +474,7 @@ class TestProcesses:
             process.terminate()
             process.communicate(timeout=60)
 
-    def test_stopping_two_processes_saves_and_says_how_to_go_on(self, folder, toy):
+    def test_stopping_two_processes_saves_and_says_how_to_resume(self, folder, toy):
         process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "5000", "--devices", "2")
         wait_for(folder / "r/metrics.jsonl", process)
         process.terminate()

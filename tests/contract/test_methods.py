@@ -83,7 +83,7 @@ def test_model_predicts_after_loading(name, tiny, blobs, tmp_path):
 
 @pytest.mark.parametrize("name", ALL)
 def test_never_sees_a_clean_label(name, tiny, blobs, tmp_path, outcome):
-    """A run is bit by bit the same whether or not the clean labels are known."""
+    """A run is bit for bit the same whether or not the clean labels are known."""
     config = tiny(name)
     known = fit(config, tmp_path / "known")
     labels = known.labels()

@@ -55,12 +55,12 @@ class Two(Method):
     [(60 / 500, 500, 60), (60 / 500, 200, 24), (60 / 500, 1, 1), (0.5, 7, 4), (1, 9, 9)],
 )
 def test_share_of_a_run(fraction, epochs, expected):
-    assert task(epochs).share(fraction) == expected
+    assert task(epochs).epochs_of(fraction) == expected
 
 
 def test_share_is_at_least_what_is_asked_for():
-    assert task(10).share(0.01, least=3) == 3
-    assert task(10).share(0.0, least=0) == 0
+    assert task(10).epochs_of(0.01, least=3) == 3
+    assert task(10).epochs_of(0.0, least=0) == 0
 
 
 @pytest.mark.parametrize(

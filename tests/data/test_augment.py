@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from surelabel.core.stages import seed_of
-from surelabel.data.augment import Augment, draws, input_statistics
+from surelabel.data.augment import Augment, draw_uniform, input_statistics
 from surelabel.data.inputs import centre_crop
 from surelabel.data.strong_augment import NUM_DRAWS, augment_strongly
 
@@ -17,7 +17,7 @@ class TestDraws:
     index = torch.arange(20_000)
 
     def test_they_are_uniform(self):
-        u = draws(0, 1, self.index, 0, 4)
+        u = draw_uniform(0, 1, self.index, 0, 4)
         assert u.dtype == torch.float32
         assert u.shape == (20_000, 4)
         assert 0 <= u.min() < 1e-3
@@ -39,22 +39,22 @@ class TestDraws:
     )
     def test_neighbours_are_independent(self, other):
         seed, epoch, shift, view = other
-        u = draws(0, 1, self.index, 0, 2)
-        assert abs(correlation(u, draws(seed, epoch, self.index + shift, view, 2))) < 0.02
+        u = draw_uniform(0, 1, self.index, 0, 2)
+        assert abs(correlation(u, draw_uniform(seed, epoch, self.index + shift, view, 2))) < 0.02
 
     def test_columns_are_independent(self):
-        u = draws(3, 1, self.index, 0, 4)
+        u = draw_uniform(3, 1, self.index, 0, 4)
         off_diagonal = torch.corrcoef(u.T) - torch.eye(4)
         assert off_diagonal.abs().max() < 0.03
 
     def test_they_depend_on_the_sample_and_not_on_its_batch(self):
-        u = draws(5, 2, self.index, 1, 3)
+        u = draw_uniform(5, 2, self.index, 1, 3)
         some = torch.tensor([7, 19_000, 3])
-        assert torch.equal(draws(5, 2, some, 1, 3), u[some])
-        assert torch.equal(draws(5, 2, some, 1, 2), u[some, :2])
+        assert torch.equal(draw_uniform(5, 2, some, 1, 3), u[some])
+        assert torch.equal(draw_uniform(5, 2, some, 1, 2), u[some, :2])
 
     def test_they_are_splitmix64_of_the_row_and_then_of_the_column(self):
-        u = draws(8, 2, torch.tensor([-1, 0, 1, 10**9]), 1, 2)
+        u = draw_uniform(8, 2, torch.tensor([-1, 0, 1, 10**9]), 1, 2)
         for row, index in enumerate((-1, 0, 1, 10**9)):
             row_key = splitmix64(seed_of("draws", 8, 2, 1) + index * GOLDEN)
             expected = [(splitmix64(row_key + column * GOLDEN) >> 40) / 2**24 for column in (1, 2)]
@@ -62,7 +62,7 @@ class TestDraws:
 
     def test_they_never_change(self):
         """A change here would change every run."""
-        assert draws(0, 1, torch.tensor([0]), 0, 1).item() == pytest.approx(0.4044956565)
+        assert draw_uniform(0, 1, torch.tensor([0]), 0, 1).item() == pytest.approx(0.4044956565)
 
 
 GOLDEN = 0x9E3779B97F4A7C15
@@ -166,7 +166,7 @@ class TestStrong:
         x = torch.randint(0, 256, (64, 3, 8, 8), dtype=torch.uint8)
         augment, index = Augment(crop_padding=2, flip=True, seed=0), torch.arange(64)
         usual, views = augment(x, index, 1, 0), augment(x, index, 1, 0, is_strong=True)
-        assert torch.equal(augment_strongly(usual, draws(0, 1, index, 0, 3 + NUM_DRAWS)[:, 3:]), views)
+        assert torch.equal(augment_strongly(usual, draw_uniform(0, 1, index, 0, 3 + NUM_DRAWS)[:, 3:]), views)
         some = torch.tensor([5, 60, 2])
         assert torch.equal(augment(x[some], some, 1, 0, is_strong=True), views[some])
         assert not torch.equal(augment(x, index, 1, 1, is_strong=True), views)

@@ -125,7 +125,7 @@ class TestPasses:
         for expected, step in zip(full[start:], part, strict=True):
             for name in views:
                 assert torch.equal(step[name].index, expected[name].index)
-                assert all(map(torch.equal, step[name].views, expected[name].views))
+                assert all(map(torch.equal, step[name].copies, expected[name].copies))
 
     def test_batches_are_made_on_demand(self):
         assert len(list(islice(Loader(examples(100), 2).passes({"batch": View()}, "p"), 3))) == 3
@@ -141,7 +141,7 @@ class TestAugmentation:
 
     def test_copies_differ(self, loader):
         ((step,), (plain,)) = walk(loader, {"batch": View(copies=2)}), walk(loader, {"batch": View(augment=False)})
-        first, second = step["batch"].views
+        first, second = step["batch"].copies
         assert not torch.equal(first, second)
         assert not torch.equal(first, plain["batch"].x)
 
@@ -177,7 +177,7 @@ class TestCrop:
 
     def test_windows_are_random_if_a_view_is_augmented(self):
         (step,) = walk(self.loader(Augment(0, False, 0, crop=4)), {"batch": View(copies=2)})
-        for x in step["batch"].views:
+        for x in step["batch"].copies:
             assert x.shape == (20, 1, 4, 4)
             assert set(x[:, 0, 0, 0].tolist()) <= {0, 1, 2, 6, 7, 8, 12, 13, 14}
             assert len(set(x[:, 0, 0, 0].tolist())) > 4
@@ -252,7 +252,7 @@ class TestCollect:
 
 @pytest.fixture
 def ranks(monkeypatch):
-    """Call `function()` as on each of `world` processes."""
+    """Call `function()` as each of `world` processes would."""
 
     def each(world, function):
         monkeypatch.setattr(loaders, "world_size", lambda: world)
@@ -303,7 +303,7 @@ class TestRanks:
 
 
 class TestEpochs:
-    """An epoch that is a draw of the rows."""
+    """Epochs that draw some of the rows."""
 
     GIVEN = torch.tensor([0] * 10 + [1] * 6 + [2] * 2)
     ALL = torch.arange(18)

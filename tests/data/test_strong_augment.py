@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from surelabel.data.augment import draws
+from surelabel.data.augment import draw_uniform
 from surelabel.data.strong_augment import NUM_DRAWS, augment_strongly
 
 X = torch.randint(0, 256, (64, 3, 12, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-U = draws(0, 1, torch.arange(64), 0, NUM_DRAWS)
+U = draw_uniform(0, 1, torch.arange(64), 0, NUM_DRAWS)
 
 COLOURS = {"brightness": 0.1, "contrast": 0.3, "saturation": 0.5, "posterise": 0.7, "solarise": 0.9}
 MOVES = {"rotation": 0.1, "shear_x": 0.3, "shear_y": 0.5, "shift_x": 0.7, "shift_y": 0.9}

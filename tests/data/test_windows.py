@@ -1,4 +1,4 @@
-"""Networks that see a window of larger images, as a data set with a usual crop has them."""
+"""Networks that see a window of larger images, as in data sets with a default crop."""
 
 import numpy as np
 from PIL import Image
@@ -26,7 +26,7 @@ def test_new_images_are_looked_at_as_test_images_are(tmp_path):
     }
     run = surelabel.fit(tmp_path / "images", tmp_path / "run", settings=settings)
     assert (run.data()["input_shape"], run.data()["stored_shape"]) == ([3, 20, 20], [3, 24, 24])
-    # As if the data set had brought the sizes itself: the configuration does not say them.
+    # As if the sizes were the data set's defaults: the configuration does not set them.
     config = run.config()
     silent = config.model_copy(update={"data": config.data.model_copy(update={"image_size": None, "crop": None})})
     run.write_json("config.json", silent.model_dump(mode="json"))

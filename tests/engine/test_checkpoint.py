@@ -44,9 +44,10 @@ def plan_of(method: Two) -> list[Pass]:
 
 def snapshot_of(method: Two) -> Snapshot:
     position = Position(["warm"], "train", 4, 9, True, 1, 3, 96, 1.5)
-    sums = {"loss": torch.tensor(1.25, dtype=torch.float64)}
+    metrics = {"sums": {"loss": torch.tensor(1.25, dtype=torch.float64)}, "counts": {"loss": 3}}
     best = {"loss": 0.5, "epoch": 2, "networks": {"network": {"weight": torch.ones(2)}}}
-    return Snapshot(position, plan_of(method), sums, [{"epoch": 1, "terms": {"a": 0.5}}], {"rate": 0.25}, best)
+    history = [{"epoch": 1, "terms": {"a": 0.5}}]
+    return Snapshot(position, plan_of(method), history, {"rate": 0.25}, best, metrics, {"scale": 2.0})
 
 
 def trained(method: Two) -> torch.optim.Optimizer:
@@ -73,7 +74,7 @@ def test_everything_comes_back(tmp_path):
     old, run_dir = Two(), RunDir(tmp_path)
     optimiser = trained(old)
     torch.manual_seed(5)
-    save(run_dir, {"method": old}, optimiser, snapshot_of(old), {"counts": {"loss": 3}})
+    save(run_dir, {"method": old}, optimiser, snapshot_of(old))
     expected = torch.rand(3)
     torch.manual_seed(6)
 
@@ -84,14 +85,11 @@ def test_everything_comes_back(tmp_path):
     assert torch.equal(new.network.layer.weight, old.network.layer.weight)
     assert new.table.whole().tolist() == [[0, 0], [3, 4], [0, 0]]
     assert snapshot.position == snapshot_of(old).position
-    assert (snapshot.sums, snapshot.history, snapshot.notes) == (
-        {"loss": torch.tensor(1.25)},
-        [{"epoch": 1, "terms": {"a": 0.5}}],
-        {"rate": 0.25},
-    )
-    assert snapshot.sums["loss"].dtype == torch.float64
+    assert (snapshot.history, snapshot.notes) == ([{"epoch": 1, "terms": {"a": 0.5}}], {"rate": 0.25})
+    assert snapshot.metrics == {"sums": {"loss": torch.tensor(1.25)}, "counts": {"loss": 3}}
+    assert snapshot.metrics["sums"]["loss"].dtype == torch.float64
+    assert snapshot.precision == {"scale": 2.0}
     assert snapshot.best["networks"]["network"]["weight"].tolist() == [1, 1]
-    assert state["metrics"] == {"counts": {"loss": 3}}
     again = torch.optim.SGD(new.network.parameters(), lr=0.1, momentum=0.9)
     again.load_state_dict(state["optimiser"])
     assert torch.equal(
@@ -100,9 +98,17 @@ def test_everything_comes_back(tmp_path):
     )
 
 
+def test_sums_that_0_1_0_saved_beside_the_metrics(tmp_path):
+    method, run_dir = Two(), RunDir(tmp_path)
+    save(run_dir, {"method": method}, None, snapshot_of(method))
+    state = load(run_dir, CPU)
+    state["sums"] = state["metrics"].pop("sums")
+    assert restore(state, {"method": method}, method).metrics == snapshot_of(method).metrics
+
+
 def test_between_stages_there_is_no_optimiser_and_no_best(tmp_path):
     method, run_dir = Two(), RunDir(tmp_path)
-    save(run_dir, {"method": method}, None, Snapshot(Position(finished=["a"]), [], {}, [], {}, None), {})
+    save(run_dir, {"method": method}, None, Snapshot(Position(finished=["a"]), [], [], {}, None, {}, {}))
     state = load(run_dir, CPU)
     snapshot = restore(state, {"method": method}, method)
     assert (state["optimiser"], snapshot.best, snapshot.plan) == (None, None, [])

@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from surelabel.config import validate
-from surelabel.jobs import Progress, Trial
+from surelabel.jobs import ProgressDisplay, Trial
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def trial(digits_file):
     return make
 
 
-class Starts(Progress):
+class Starts(ProgressDisplay):
     """Collects the first progress of every training process."""
 
     def __init__(self):
@@ -89,7 +89,7 @@ def killer():
     return Killer
 
 
-class CtrlC(Progress):
+class CtrlC(ProgressDisplay):
     """Sends this process what a terminal sends, after the first epoch of any run."""
 
     def __init__(self):

@@ -148,7 +148,7 @@ main()
 
 
 @pytest.mark.training
-def test_ctrl_c_on_a_terminal_saves_and_says_how_to_go_on(tmp_path):
+def test_ctrl_c_on_a_terminal_saves_and_says_how_to_resume(tmp_path):
     command = [sys.executable, "-c", ENDLESS, "reproduce", "endless", "--out", str(tmp_path)]
     process = subprocess.Popen(
         command,

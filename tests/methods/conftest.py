@@ -21,7 +21,9 @@ class Slices:
     def __call__(self, outputs: int | None = None, indicator: bool = False, **_layers: int) -> nn.Module:
         width = self.num_classes + 1
         num_outputs = outputs or self.num_classes  # a (K + 1)th logit takes the place of h
-        network = Network(nn.Identity(), width * self.num_networks, num_outputs, indicator=indicator)
+        backbone = nn.Identity()
+        backbone.num_features = width * self.num_networks
+        network = Network(backbone, num_outputs, indicator=indicator)
         start = width * (self.num_made % self.num_networks)
         with torch.no_grad():
             for layer in (network.classifier, network.indicator):

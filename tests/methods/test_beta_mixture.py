@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from surelabel.methods._mixing import mixed, mixing_share
+from surelabel.methods._mixing import draw_mixing_weight, mix
 from surelabel.methods.beta_mixture import (
     BetaMixture,
     BetaPair,
@@ -148,7 +148,7 @@ class TestStep:
         method, batch = make(uniformity_weight=0.5), make_batch(X, GIVEN)
         method.wrong.copy_(WRONG)
         target = method.bootstrapped(batch, late, X[:, :K])
-        ((x, aim),) = mixed([(X, target, batch.weight)], mixing_share(32.0, late), late)
+        ((x, aim),) = mix([(X, target, batch.weight)], draw_mixing_weight(32.0, late), late)
         terms = method.step(batch, late).terms
         assert terms["bootstrap"].item() == pytest.approx(F.cross_entropy(x[:, :K], aim).item(), rel=1e-5)
         assert terms["uniformity"].item() == pytest.approx(
@@ -158,7 +158,7 @@ class TestStep:
     def test_dynamic_mixing_by_belief(self, make, make_batch, late):
         method, batch = make(variant="dynamic"), make_batch(X, GIVEN)
         method.wrong.copy_(WRONG)
-        ((_, order),) = mixed([(X, torch.eye(N), batch.weight)], 0.0, late)
+        ((_, order),) = mix([(X, torch.eye(N), batch.weight)], 0.0, late)
         partner, trust = order.argmax(1), 1 - WRONG.clamp(1e-4, 1 - 1e-4)
         x, target = method.mix_by_belief(batch, ONE_HOT, late)
         for i, j in enumerate(partner.tolist()):

@@ -37,8 +37,8 @@ def current(method):
 
 @pytest.fixture
 def make_car(make_task):
-    def make(epochs=20, rate_period=1, **options):
-        return CAR(make_task(GIVEN, epochs=epochs, rate_period=rate_period), **options)
+    def make(epochs=20, restart_period=1, **options):
+        return CAR(make_task(GIVEN, epochs=epochs, restart_period=restart_period), **options)
 
     return make
 
@@ -144,7 +144,7 @@ class TestLoss:
 
 class TestRestarts:
     def test_targets_change_in_the_last_epoch_of_a_period_only(self, make_car, train):
-        method = make_car(epochs=40, rate_period=10, correction_start=5, momentum=0.5)
+        method = make_car(epochs=40, restart_period=10, correction_start=5, momentum=0.5)
         changed = []
         for epoch in range(1, 41):
             before = current(method).whole()
@@ -154,12 +154,12 @@ class TestRestarts:
         assert changed == [10, 20, 30, 40]
 
     def test_not_before_the_start(self, make_car):
-        method = make_car(epochs=40, rate_period=10, correction_start=11)
+        method = make_car(epochs=40, restart_period=10, correction_start=11)
         assert [epoch for epoch in range(1, 41) if method.target.is_due(epoch)] == [20, 30, 40]
 
     @pytest.mark.parametrize("period", [1, 2, 7, 10])
     def test_that_is_where_the_rate_is_lowest(self, make_car, period):
-        method = make_car(epochs=3 * period, rate_period=period, correction_start=1)
+        method = make_car(epochs=3 * period, restart_period=period, correction_start=1)
         config = OptimiserConfig(rate=0.02, schedule=CosineRestarts(period=period, min_rate=0.001))
         assert config.rate_period == period
         rates = {
@@ -253,15 +253,15 @@ class TestDefaults:
 
 
 def estimation(epochs: int, period: int = 1, start: int | None = None, momentum: float = 0.9) -> MomentumTargets:
-    task = Task(3, 4, GIVEN, epochs, SimpleNamespace, rate_period=period)
-    return MomentumTargets(task, task.share(60 / 500) if start is None else start, momentum, threshold=0.0)
+    task = Task(3, 4, GIVEN, epochs, SimpleNamespace, restart_period=period)
+    return MomentumTargets(task, task.epochs_of(60 / 500) if start is None else start, momentum, threshold=0.0)
 
 
 class TestWarnings:
     @pytest.mark.parametrize("epochs", [200, 500])
     @pytest.mark.parametrize("period", [1, 10])
     def test_defaults_give_none(self, make_car, epochs, period):
-        assert make_car(epochs=epochs, rate_period=period).advice("settings") == []
+        assert make_car(epochs=epochs, restart_period=period).advice("settings") == []
 
     def test_a_start_beyond_the_last_epoch(self, make_car):
         (text,) = make_car(epochs=50, correction_start=51).advice("settings")
@@ -286,7 +286,7 @@ class TestWarnings:
         assert make_car(epochs=5, correction_start=start, targets="temporal_ensembling").advice("settings") == []
 
     def test_a_period_longer_than_the_run(self, make_car):
-        (text,) = make_car(epochs=5, rate_period=10).advice("settings")
+        (text,) = make_car(epochs=5, restart_period=10).advice("settings")
         assert "0 target update(s) in 5 epochs" in text
         assert "without restarts" in text
 

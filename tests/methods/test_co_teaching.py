@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from surelabel.methods.co_teaching import CoTeaching, forget_share
+from surelabel.methods.co_teaching import CoTeaching
 
 K = 2
 GIVEN = torch.zeros(10, dtype=torch.long)
@@ -35,12 +35,13 @@ def make(make_task):
 
 
 class TestForgetShare:
-    def test_grows_to_the_rate_and_stays(self):
-        shares = [forget_share(epoch, 10, 0.4) for epoch in range(21)]
+    def test_grows_to_the_rate_and_stays(self, make, make_clock):
+        method = make(forget_rate=0.5, ramp=10)
+        shares = [method.forget_share(make_clock(epoch)) for epoch in range(21)]
         assert shares[0] == 0
-        assert shares[1] == pytest.approx(0.04)
+        assert shares[1] == pytest.approx(0.05)
         assert all(b > a for a, b in pairwise(shares[:11]))
-        assert shares[10:] == [0.4] * 11
+        assert shares[10:] == [0.5] * 11
 
 
 class TestStep:

@@ -64,7 +64,7 @@ def test_car_targets_are_those_of_car_with_every_row_confident(make, loss):
 
 
 def test_car_targets_follow_restarts(make_task, loss):
-    method = CrossEntropy(make_task(GIVEN, rate_period=5), targets="car", correction_start=1)
+    method = CrossEntropy(make_task(GIVEN, restart_period=5), targets="car", correction_start=1)
     for epoch in (1, 2, 3, 4):
         loss(method, epoch)
     assert torch.equal(method.target.table.whole(), ONE_HOT)

@@ -63,10 +63,10 @@ class TestRefining:
 
     def test_refines_over_both_views_with_its_own_network(self, make):
         method = make(temperature=1.0)
-        views = (X, X.flip(1))
-        batch = Batch(torch.arange(N), views, GIVEN, torch.ones(N))
+        copies = (X, X.flip(1))
+        batch = Batch(torch.arange(N), copies, GIVEN, torch.ones(N))
         refined = method.refined(method.second, batch, torch.zeros(N))
-        expected = sum(method.second(x).logits.softmax(1) for x in views) / 2
+        expected = sum(method.second(x).logits.softmax(1) for x in copies) / 2
         assert torch.allclose(refined, expected, atol=1e-6)
 
     def test_guesses_with_both_networks(self, make, make_batch):
@@ -198,7 +198,7 @@ class TestSteps:
         assert terms["confidence_penalty"].item() == pytest.approx(-2 * math.log(K), rel=1e-5)
 
     def test_unmixed_labelled_rows_by_hand(self, make, make_batch, make_clock, monkeypatch):
-        monkeypatch.setattr("surelabel.methods.dividemix.mixing_share", lambda *_: 1.0)
+        monkeypatch.setattr("surelabel.methods.dividemix.draw_mixing_weight", lambda *_: 1.0)
         method = make()
         step = method.first_step(make_batch(X, GIVEN, copies=2), make_clock(20))
         # Every label counts as clean before the first split, so the target is the given label.
@@ -209,7 +209,7 @@ class TestSteps:
         assert step.seen is None
 
     def test_unmixed_unlabelled_rows_by_hand(self, make, make_batch, make_clock, monkeypatch):
-        monkeypatch.setattr("surelabel.methods.dividemix.mixing_share", lambda *_: 1.0)
+        monkeypatch.setattr("surelabel.methods.dividemix.draw_mixing_weight", lambda *_: 1.0)
         method = make(warm_up=1, unlabelled_ramp=4, unlabelled_weight=10.0)
         index = torch.tensor([5, 6, 7])
         labelled, unlabelled = make_batch(X[:5], GIVEN[:5], copies=2), make_batch(X[5:], GIVEN[5:], index, copies=2)

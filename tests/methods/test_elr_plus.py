@@ -83,7 +83,7 @@ class TestStep:
         assert expected < 0
 
     def test_mixing_by_hand(self, make, make_batch, make_clock, monkeypatch):
-        monkeypatch.setattr("surelabel.methods.elr_plus.mixing_share", lambda *_: 0.75)
+        monkeypatch.setattr("surelabel.methods.elr_plus.draw_mixing_weight", lambda *_: 0.75)
         clock = make_clock(1)
         order = torch.randperm(N, generator=clock.generator("partners"))
         method = make(regularisation=3.0, momentum=0.7)

@@ -18,7 +18,7 @@ def make(make_task):
     return lambda epochs=180, **options: MeanTeacher(make_task(GIVEN, epochs=epochs), **options)
 
 
-def two_views(x=X, other=OTHER):
+def two_copies(x=X, other=OTHER):
     return Batch(torch.arange(4), (x, other), GIVEN, torch.ones(4))
 
 
@@ -64,23 +64,23 @@ class TestRamp:
 class TestStep:
     def test_by_hand(self, make, make_clock):
         method = make(consistency_weight=7.0, ramp=1)
-        terms = method.step(two_views(), make_clock(20)).terms
+        terms = method.step(two_copies(), make_clock(20)).terms
         apart = (X[:, :3].softmax(1) - OTHER[:, :3].softmax(1)).square().sum(1).mean().item() / 3
         assert terms["consistency"].item() == pytest.approx(7 * apart, rel=1e-5)
         assert terms["cross_entropy"].item() == pytest.approx(F.cross_entropy(X[:, :3], GIVEN).item(), rel=1e-5)
 
     def test_equal_copies_and_equal_weights_agree(self, make, make_clock):
-        assert make().step(two_views(X, X), make_clock(20)).terms["consistency"].item() == 0
+        assert make().step(two_copies(X, X), make_clock(20)).terms["consistency"].item() == 0
 
     def test_equal_copies_disagree_once_weights_have_moved(self, make, make_clock):
         method = make()
         with torch.no_grad():
             method.network.classifier.weight *= 2
-        assert method.step(two_views(X, X), make_clock(20)).terms["consistency"].item() > 0
+        assert method.step(two_copies(X, X), make_clock(20)).terms["consistency"].item() > 0
 
     def test_no_gradient_reaches_the_teacher(self, make, make_clock):
         method = make()
-        sum(method.step(two_views(), make_clock(20)).terms.values()).backward()
+        sum(method.step(two_copies(), make_clock(20)).terms.values()).backward()
         assert all(p.grad is None and not p.requires_grad for p in method.teacher.network.parameters())
         assert list(method.networks()) == ["network"]
 
@@ -110,4 +110,4 @@ def test_the_teacher_predicts(make):
 
 
 def test_returns_the_logits_the_student_saw(make, make_clock):
-    assert torch.equal(make().step(two_views(), make_clock(1)).seen, X[:, :3])
+    assert torch.equal(make().step(two_copies(), make_clock(1)).seen, X[:, :3])

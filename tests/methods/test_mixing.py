@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from surelabel.core import Clock
-from surelabel.methods._mixing import mixed, mixing_share, sharpen
+from surelabel.methods._mixing import draw_mixing_weight, mix, sharpen
 
 
 def clock(step: int = 0, seed: int = 0) -> Clock:
@@ -39,22 +39,22 @@ class TestSharpen:
 
 class TestMixingShare:
     def test_is_at_least_a_half_and_at_most_one(self):
-        shares = [mixing_share(4.0, clock(step)) for step in range(200)]
+        shares = [draw_mixing_weight(4.0, clock(step)) for step in range(200)]
         assert 0.5 <= min(shares) < 0.52
         assert 0.7 < max(shares) <= 1
         assert len(set(shares)) == 200
 
     def test_follows_the_beta_distribution(self):
-        shares = torch.tensor([mixing_share(0.5, clock(step)) for step in range(1000)])
+        shares = torch.tensor([draw_mixing_weight(0.5, clock(step)) for step in range(1000)])
         # P(max(u, 1 - u) > 0.9) of Beta(1/2, 1/2), the arcsine law, is 4 / pi arcsin(sqrt(0.1)).
         assert (shares > 0.9).double().mean().item() == pytest.approx(0.4097, abs=0.05)
 
     def test_depends_only_on_seed_and_step(self):
         torch.manual_seed(1)
-        first = mixing_share(4.0, clock(3))
+        first = draw_mixing_weight(4.0, clock(3))
         torch.manual_seed(2)
-        assert mixing_share(4.0, clock(3)) == first
-        assert mixing_share(4.0, clock(3, seed=1)) != first
+        assert draw_mixing_weight(4.0, clock(3)) == first
+        assert draw_mixing_weight(4.0, clock(3, seed=1)) != first
 
 
 def parts(*sizes: int, padding: int = 0):
@@ -71,17 +71,17 @@ def parts(*sizes: int, padding: int = 0):
 class TestMixed:
     def test_share_one_changes_nothing(self):
         rows = parts(3, 5)
-        for (x, target), (old_x, old_target, _) in zip(mixed(rows, 1.0, clock()), rows, strict=True):
+        for (x, target), (old_x, old_target, _) in zip(mix(rows, 1.0, clock()), rows, strict=True):
             assert torch.equal(x, old_x)
             assert torch.equal(target, old_target)
 
     def test_inputs_and_targets_have_the_same_partner(self):
-        for x, target in mixed(parts(3, 5), 0.75, clock()):
+        for x, target in mix(parts(3, 5), 0.75, clock()):
             assert torch.allclose(x[:, 0], target[:, 0])
             assert torch.allclose(x[:, 0], -target[:, 1])
 
     def test_every_row_is_a_partner_once_across_parts(self):
-        results = mixed(parts(3, 5), 0.75, clock())
+        results = mix(parts(3, 5), 0.75, clock())
         x = torch.cat([x[:, 0] for x, _ in results])
         partner = (x - 0.75 * torch.arange(8)) / 0.25
         assert sorted(partner.round().int().tolist()) == list(range(8))
@@ -90,13 +90,13 @@ class TestMixed:
 
     def test_padding_is_never_a_partner(self):
         for step in range(20):
-            results = mixed(parts(4, 4, padding=2), 0.5, clock(step))
+            results = mix(parts(4, 4, padding=2), 0.5, clock(step))
             partner = torch.cat([2 * x[:, 0] for x, _ in results]) - torch.arange(8)
             assert sorted(partner[[0, 1, 4, 5]].tolist()) == [0, 1, 4, 5]
 
     def test_pairs_depend_on_the_clock(self):
         def pairs(*place):
-            return torch.cat([x for x, _ in mixed(parts(9), 0.5, clock(*place))]).tolist()
+            return torch.cat([x for x, _ in mix(parts(9), 0.5, clock(*place))]).tolist()
 
         assert pairs(1) == pairs(1)
         assert pairs(1) != pairs(2)
@@ -104,6 +104,6 @@ class TestMixed:
     def test_uint8_images_are_mixed_as_floats(self):
         x = torch.tensor([[0], [255]], dtype=torch.uint8)
         for step in range(5):
-            ((mixture, _),) = mixed([(x, torch.eye(2), torch.ones(2))], 0.5, clock(step))
+            ((mixture, _),) = mix([(x, torch.eye(2), torch.ones(2))], 0.5, clock(step))
             assert mixture.dtype == torch.float32
             assert mixture.tolist() in ([[0.0], [255.0]], [[127.5], [127.5]])

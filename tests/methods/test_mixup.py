@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from surelabel.methods._mixing import mixed, mixing_share
+from surelabel.methods._mixing import draw_mixing_weight, mix
 from surelabel.methods.mixup import Mixup
 
 GIVEN = torch.tensor([0, 1, 2, 1])
@@ -27,14 +27,14 @@ def loss(make, make_batch, make_clock):
 def pairs(clock, share):
     """Return the partner of each row, read off mixed one-hot rows: share e_i + (1 - share) e_j."""
     eye = torch.eye(4)
-    ((_, target),) = mixed([(eye, eye, torch.ones(4))], share, clock)
+    ((_, target),) = mix([(eye, eye, torch.ones(4))], share, clock)
     partner = ((target - share * eye) / (1 - share)).round().argmax(1)
     return partner.tolist()
 
 
 def test_by_hand(loss, make_clock):
     clock = make_clock(1)
-    share = mixing_share(2.0, clock)
+    share = draw_mixing_weight(2.0, clock)
     expected = 0.0
     for i, j in enumerate(pairs(clock, share)):
         log_p = (share * X[i, :3] + (1 - share) * X[j, :3]).log_softmax(0)

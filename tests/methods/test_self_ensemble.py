@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from surelabel.methods.self_ensemble import SelfEnsemble, copy_weights, filtered, teacher_decay
+from surelabel.methods.self_ensemble import SelfEnsemble, copy_weights, filtered
 
 GIVEN = torch.arange(40) % 3
 ALL = torch.ones(40, dtype=torch.bool)
@@ -25,10 +25,6 @@ def make(make_task):
 
 
 class TestFunctions:
-    def test_decay_is_an_arithmetic_mean_at_first(self):
-        assert [teacher_decay(0.9, update) for update in (1, 2, 3)] == pytest.approx([1 / 2, 2 / 3, 3 / 4])
-        assert teacher_decay(0.9, 1000) == 0.9
-
     def test_a_label_is_kept_where_the_ensemble_names_it(self):
         ensemble = torch.tensor([[0.3, 0.1, 0.0], [0.1, 0.3, 0.0], [0.0, 0.2, 0.1], [0.0, 0.0, 0.1]])
         given = torch.tensor([0, 0, 1, 2])
@@ -74,9 +70,12 @@ class TestStep:
         terms = make().step(make_batch(RIGHT, GIVEN, copies=2), make_clock(1)).terms
         assert terms["consistency"].item() == 0
 
-    def test_ramp(self, make, make_clock):
-        method = make(consistency_ramp=10)
-        weights = [method.ramp_up(make_clock(epoch)) for epoch in range(1, 21)]
+    def test_ramp(self, make, make_batch, make_clock):
+        method, batch = make(consistency_ramp=10), make_batch(RIGHT, GIVEN, copies=2)
+        with torch.no_grad():
+            method.teacher.network.classifier.weight.mul_(0.5)
+        terms = [method.step(batch, make_clock(epoch)).terms["consistency"].item() for epoch in range(1, 21)]
+        weights = [term / terms[-1] for term in terms]
         assert weights[0] == pytest.approx(math.exp(-5))
         assert weights[10:] == [1.0] * 10
         assert all(b > a for a, b in pairwise(weights[:11]))
@@ -87,14 +86,14 @@ class TestEnsemble:
         method = make(ensemble_momentum=0.8)
         p = RIGHT[:, :3].softmax(1)
         for count in (1, 2, 3):
-            method.judge(make_run(RIGHT, GIVEN))
+            method.score_epoch(make_run(RIGHT, GIVEN))
             assert torch.allclose(method.ensemble.whole(), (1 - 0.8**count) * p, atol=1e-6)
         assert torch.allclose(verdict_of(method, RIGHT, GIVEN).corrected, p, atol=1e-5)
 
     def test_two_updates_by_hand(self, make, make_run):
         method = make(ensemble_momentum=0.8)
-        method.judge(make_run(RIGHT, GIVEN))
-        method.judge(make_run(WRONG, GIVEN))
+        method.score_epoch(make_run(RIGHT, GIVEN))
+        method.score_epoch(make_run(WRONG, GIVEN))
         expected = 0.8 * 0.2 * RIGHT[:, :3].softmax(1) + 0.2 * WRONG[:, :3].softmax(1)
         assert torch.allclose(method.ensemble.whole(), expected, atol=1e-6)
 
@@ -116,17 +115,17 @@ class TestScore:
         x = WRONG.clone()
         right = method.held_out.nonzero()[:3, 0]
         x[right] = RIGHT[right]
-        method.judge(make_run(x, GIVEN))
+        method.score_epoch(make_run(x, GIVEN))
         assert method.best_score.item() == 0.75
 
     def test_the_best_teacher_and_its_filter_are_kept(self, make, make_run):
         method = make()
-        method.judge(make_run(RIGHT, GIVEN))
+        method.score_epoch(make_run(RIGHT, GIVEN))
         best = [p.clone() for p in method.teacher.network.parameters()]
         with torch.no_grad():
             for p in method.teacher.network.parameters():
                 p.add_(1)
-        method.judge(make_run(WRONG, GIVEN))
+        method.score_epoch(make_run(WRONG, GIVEN))
         assert method.stale.item() == 1
         assert all(torch.equal(a, b) for a, b in zip(best, method.best.parameters(), strict=True))
         assert torch.equal(method.best_kept, ~method.held_out)
@@ -134,16 +133,16 @@ class TestScore:
     def test_a_set_too_small_to_hold_out_of(self, make, make_run):
         method = make(given=GIVEN[:5])
         assert not method.held_out.any()
-        method.judge(make_run(RIGHT[:5], GIVEN[:5]))
+        method.score_epoch(make_run(RIGHT[:5], GIVEN[:5]))
         assert method.best_score.item() == 1
 
     def test_patience(self, make, make_run):
         method = make(patience=2)
-        method.judge(make_run(RIGHT, GIVEN))
+        method.score_epoch(make_run(RIGHT, GIVEN))
         stops = []
         for _ in range(3):
             stops.append(method.is_stale(None))
-            method.judge(make_run(RIGHT, GIVEN))
+            method.score_epoch(make_run(RIGHT, GIVEN))
         assert stops == [False, False, True]
 
 
@@ -165,7 +164,7 @@ class TestIterations:
         x = RIGHT.clone()
         doubted = (~method.held_out).nonzero()[:7, 0]
         x[doubted] = WRONG[doubted]
-        method.judge(make_run(x, GIVEN))
+        method.score_epoch(make_run(x, GIVEN))
         best = [p.clone() for p in method.best.parameters()]
         with torch.no_grad():
             for p in [*method.network.parameters(), *method.teacher.network.parameters()]:

@@ -230,7 +230,7 @@ def test_unsuitable_models_are_refused(model, options, message):
 
 
 def own_network():
-    return Network(make_backbone("mlp", (6,), {"widths": [8]}), 8, 4)
+    return Network(make_backbone("mlp", (6,), {"widths": [8]}), 4)
 
 
 @pytest.mark.parametrize(

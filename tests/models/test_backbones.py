@@ -39,7 +39,7 @@ SMALLER = {"wide_resnet": {"depth": 10, "width": 1}}
 def test_parameter_counts(name, options, side, num_outputs, expected):
     with torch.device("meta"):
         made = make_backbone(name, (3, side, side), options)
-        assert num_parameters(Network(made, made.num_features, num_outputs)) == expected
+        assert num_parameters(Network(made, num_outputs)) == expected
 
 
 @pytest.mark.parametrize("name", BACKBONES)

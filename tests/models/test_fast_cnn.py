@@ -31,12 +31,12 @@ def formats(network):
 
 
 def test_weights_stay_in_their_format():
-    network = Network(FastCNN((3, 32, 32)), 128, 10)
+    network = Network(FastCNN((3, 32, 32)), 10)
     assert formats(network) == {True}
     other = copy.deepcopy(network)
     assert formats(other) == {True}
     plain = {name: value.contiguous() for name, value in network.state_dict().items()}
-    fresh = Network(FastCNN((3, 32, 32)), 128, 10)
+    fresh = Network(FastCNN((3, 32, 32)), 10)
     fresh.load_state_dict(plain)  # as in a file of weights
     assert formats(fresh) == {True}
     x = torch.randn(2, 3, 32, 32)
@@ -46,7 +46,7 @@ def test_weights_stay_in_their_format():
 def test_steps_are_deterministic():
     def trained():
         torch.manual_seed(0)
-        network = Network(make_backbone("fast_cnn", (3, 32, 32)), 128, 10)
+        network = Network(make_backbone("fast_cnn", (3, 32, 32)), 10)
         optimiser = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
         x, y = torch.randn(16, 3, 32, 32), torch.randint(0, 10, (16,))
         for _ in range(3):

@@ -12,7 +12,12 @@ from surelabel.models.mlp import MLP
 
 def small_network(**options):
     torch.manual_seed(0)
-    return Network(MLP((6,), widths=(8,), norm="none"), 8, 3, **options)
+    return Network(MLP((6,), widths=(8,), norm="none"), 3, **options)
+
+
+def as_backbone(module: nn.Module, num_features: int) -> nn.Module:
+    module.num_features = num_features
+    return module
 
 
 def test_shapes_with_and_without_indicator():
@@ -45,7 +50,9 @@ def test_indicator_without_layers_is_refused():
 
 
 def test_uint8_pixels_are_normalised_in_raw_units():
-    network = Network(nn.Flatten(), 12, 2, mean=[[[100.0]], [[50.0]], [[0.0]]], std=[[[10.0]], [[5.0]], [[2.0]]])
+    network = Network(
+        as_backbone(nn.Flatten(), 12), 2, mean=[[[100.0]], [[50.0]], [[0.0]]], std=[[[10.0]], [[5.0]], [[2.0]]]
+    )
     x = torch.tensor([120, 60, 8], dtype=torch.uint8).view(1, 3, 1, 1).expand(1, 3, 2, 2)
     features = network(x).features
     assert features.dtype == torch.float32
@@ -53,14 +60,16 @@ def test_uint8_pixels_are_normalised_in_raw_units():
 
 
 def test_mixing_raw_pixels_mixes_normalised_ones():
-    network = Network(nn.Flatten(), 12, 2, mean=torch.full((3, 1, 1), 100.0), std=torch.full((3, 1, 1), 50.0))
+    network = Network(
+        as_backbone(nn.Flatten(), 12), 2, mean=torch.full((3, 1, 1), 100.0), std=torch.full((3, 1, 1), 50.0)
+    )
     a, b = (torch.randint(0, 256, (1, 3, 2, 2), dtype=torch.uint8) for _ in range(2))
     mixed = network(0.3 * a.float() + 0.7 * b.float()).features
     torch.testing.assert_close(mixed, 0.3 * network(a).features + 0.7 * network(b).features)
 
 
 def test_a_constant_feature_is_not_divided_by_zero():
-    network = Network(nn.Identity(), 2, 2, mean=[1.0, 3.0], std=[2.0, 0.0])
+    network = Network(as_backbone(nn.Identity(), 2), 2, mean=[1.0, 3.0], std=[2.0, 0.0])
     assert torch.equal(network(torch.tensor([[5.0, 3.0]])).features, torch.tensor([[2.0, 0.0]]))
 
 
@@ -93,17 +102,17 @@ def test_gradient_of_tau_reaches_the_backbone():
 
 class TestFrozen:
     def body(self):
-        return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5))
+        return as_backbone(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5)), 8)
 
     def test_the_backbone_gets_no_gradient_and_the_rest_does(self):
-        network = Network(self.body(), 8, 3, indicator=True, frozen=True)
+        network = Network(self.body(), 3, indicator=True, frozen=True)
         outputs = network(torch.randn(4, 6))
         (outputs.logits.sum() + outputs.tau.sum()).backward()
         assert all(p.grad is None and not p.requires_grad for p in network.backbone.parameters())
         assert all(p.grad is not None for p in [*network.classifier.parameters(), *network.indicator.parameters()])
 
     def test_it_stays_in_evaluation_mode(self):
-        network = Network(self.body(), 8, 3, frozen=True)
+        network = Network(self.body(), 3, frozen=True)
         before = {name: value.clone() for name, value in network.backbone.state_dict().items()}
         for mode in (True, False, True):
             assert network.train(mode).training is mode
@@ -112,7 +121,7 @@ class TestFrozen:
         assert all(torch.equal(value, before[name]) for name, value in network.backbone.state_dict().items())
 
     def test_copies_are_frozen_too(self):
-        copied = copy.deepcopy(Network(self.body(), 8, 3, frozen=True)).train()
+        copied = copy.deepcopy(Network(self.body(), 3, frozen=True)).train()
         assert not copied.backbone.training
 
     def test_an_extractor_returns_the_networks_features(self):
@@ -121,7 +130,7 @@ class TestFrozen:
         extractor = Extractor(body, **scale, frozen=True)
         x = torch.randn(3, 6)
         assert extractor.num_features == 8
-        assert torch.equal(extractor(x), Network(body, 8, 3, **scale, frozen=True)(x).features)
+        assert torch.equal(extractor(x), Network(body, 3, **scale, frozen=True)(x).features)
         assert set(extractor.state_dict()) == {"mean", "std", *(f"backbone.{name}" for name in body.state_dict())}
 
 

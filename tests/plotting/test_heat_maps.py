@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from surelabel.plotting.heat_maps import (
-    MOST_CLASSES,
+    MAX_CLASSES,
     NUM_CONFUSED,
     confidence_drawing,
     confusion_drawing,
@@ -32,12 +32,12 @@ def test_the_largest_cells_off_the_diagonal_come_first():
 
 
 def test_of_many_classes_the_most_confused_are_shown():
-    table = np.eye(MOST_CLASSES + 10, dtype=int) * 50
+    table = np.eye(MAX_CLASSES + 10, dtype=int) * 50
     table[35, 3] = 9
     chosen = most_confused(table)
     assert len(chosen) == NUM_CONFUSED
     assert {3, 35} <= set(chosen.tolist())
-    assert len(most_confused(table[:MOST_CLASSES, :MOST_CLASSES])) == MOST_CLASSES
+    assert len(most_confused(table[:MAX_CLASSES, :MAX_CLASSES])) == MAX_CLASSES
 
 
 def test_the_text_has_the_numbers_of_the_figure():

@@ -8,8 +8,8 @@ import pytest
 
 from surelabel.errors import RunError
 from surelabel.reporting import write_report
+from surelabel.reporting.gallery import make_gallery
 from surelabel.reporting.reported_run import ReportedRun
-from surelabel.reporting.samples import make_gallery
 from surelabel.verdicts import audit
 
 ADDRESSES = ("src", "srcset", "href", "action", "poster", "data", "background", "formaction")

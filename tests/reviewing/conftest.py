@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from surelabel import api
-from surelabel.reviewing.guard import KEY_HEADER, Access
+from surelabel.reviewing.access import KEY_HEADER, Access
 from surelabel.reviewing.server import make_app, make_review
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build

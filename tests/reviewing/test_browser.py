@@ -17,7 +17,7 @@ import pytest
 import uvicorn
 from playwright.sync_api import expect
 
-from surelabel.reviewing.guard import HOST, Access
+from surelabel.reviewing.access import HOST, Access
 from surelabel.reviewing.server import make_app
 from surelabel.runs.decisions import Journal
 
@@ -98,8 +98,7 @@ def process_server(copied):
     """Serve a copy of the images from a process."""
     service = ProcessServer(copied("images"))
     yield service
-    if service.process.poll() is None:
-        service.kill()
+    service.kill()  # closes the pipe even of a process that has ended
 
 
 @pytest.fixture(scope="module")

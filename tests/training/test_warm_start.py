@@ -86,7 +86,7 @@ def test_other_classes_get_a_classifier_of_their_own(tiny, tmp_path, first):
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_written(tiny, tmp_path, first):
-    with pytest.raises(ConfigError, match=r"its network is another: backbone.layers.1.weight is \(8, 6\) here"):
+    with pytest.raises(ConfigError, match=r"backbone.layers.1.weight is \(8, 6\) here"):
         started(tiny, tmp_path, first, model__options={"widths": [8], "norm": "none"})
     np.savez(tmp_path / "wide.npz", x=np.random.default_rng(0).normal(size=(20, 7)), y=np.arange(20) % 3)
     with pytest.raises(

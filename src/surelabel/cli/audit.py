@@ -41,7 +41,7 @@ def audit(
 
     opened = RunDir.open(run)
     if out is not None:  # only then: the readers of data load PyTorch
-        from surelabel.data.input_files import refuse_overwriting_inputs
+        from surelabel.data.protected_files import refuse_overwriting_inputs
 
         refuse_overwriting_inputs(out, [opened])
     table, file = audit(opened, min_probability=min_probability), output_file(out, run / "audit.csv")
@@ -71,7 +71,7 @@ def say_findings(table: "Audit") -> None:
 
 def say_ranked(table: "Audit", count: int) -> None:
     """Print the first rows of the ranked table."""
-    has_tau = any(row["tau"] == row["tau"] for row in table.head(1))  # it is NaN without one
+    has_tau = any(row["tau"] == row["tau"] for row in table.head(1))  # NaN if the method has none
     columns = [name for name in AUDIT_COLUMNS if name != "tau" or has_tau] + ["clean"] * ("clean" in table.columns)
     shown = [SHORT_NAMES.get(name, name) for name in columns]
     console.say_table(shown, [[row[name] for name in columns] for row in table.head(count)])

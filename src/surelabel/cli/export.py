@@ -1,4 +1,4 @@
-"""`surelabel export`."""
+"""`surelabel export`: write the cleaned labels, or the model as ONNX."""
 
 import shlex
 from json import dumps
@@ -134,7 +134,7 @@ def _retrain_command(run: "RunDir", export: Path) -> list[str]:
 
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:
     from surelabel import api
-    from surelabel.data.input_files import refuse_overwriting_inputs
+    from surelabel.data.protected_files import refuse_overwriting_inputs
     from surelabel.exporting.onnx import write_onnx
     from surelabel.runs.run_dir import RunDir
 

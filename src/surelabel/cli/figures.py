@@ -1,4 +1,4 @@
-"""`surelabel figures`."""
+"""`surelabel figures`: draw the paper's figures."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -33,16 +33,16 @@ def figures(
 ) -> None:
     """Draw the paper's figures from run directories, as png, svg and text."""
     from surelabel import api
-    from surelabel.data.input_files import refuse_overwriting_inputs
+    from surelabel.data.protected_files import refuse_overwriting_inputs
     from surelabel.paper.figures import FIGURES, find_figure
     from surelabel.paper.figures.panel_runs import find_runs
 
     chosen = list(FIGURES) if name == ALL else [find_figure(name)]
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
-    there = find_runs(places, api.reopen_data)
-    refuse_overwriting_inputs(out, [one.run for one in there])
+    found = find_runs(places, api.reopen_data)
+    refuse_overwriting_inputs(out, [one.run for one in found])
     out = out or places[0] / "figures"
-    files = {figure.number: _draw(figure, there, out, name == ALL) for figure in chosen}
+    files = {figure.number: _draw(figure, found, out, name == ALL) for figure in chosen}
     files = {number: written for number, written in files.items() if written}
     if not files:
         raise RunError(
@@ -56,12 +56,12 @@ def figures(
         console.say(f"Figure {number}: {', '.join(map(str, written))}")
 
 
-def _draw(figure: "NumberedFigure", there: "list[FoundRun]", out: Path, may_fail: bool) -> list[Path]:
+def _draw(figure: "NumberedFigure", found: "list[FoundRun]", out: Path, may_fail: bool) -> list[Path]:
     """Draw a figure and return its files; if others may still succeed, a failure is only a note."""
     from surelabel.paper.figures import write_figure
 
     try:
-        return write_figure(figure, there, out)
+        return write_figure(figure, found, out)
     except SurelabelError as error:
         if not may_fail:
             raise

@@ -79,13 +79,13 @@ def saying_how_to_resume(run: Path | None) -> Iterator[None]:
         )
         # The launcher kills all processes if one fails, so only rank 0 exits with an error.
         raise typer.Exit(
-            0 if console.is_further_process() else 128 + (error.args[0] if error.args else signal.SIGINT)
+            0 if console.has_nonzero_rank() else 128 + (error.args[0] if error.args else signal.SIGINT)
         ) from None
 
 
 def report(run: "RunDir", seconds: float, json: bool) -> None:
     """Print the summary of a finished run."""
-    if console.is_further_process():
+    if console.has_nonzero_rank():
         return
     from surelabel.verdicts import audit
 

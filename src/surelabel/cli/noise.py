@@ -1,4 +1,4 @@
-"""`surelabel noise`."""
+"""`surelabel noise`: write noisy labels to a file."""
 
 import shlex
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`surelabel plan`, which is also `surelabel fit --dry-run`."""
+"""`surelabel plan`, or `surelabel fit --dry-run`: describe the data, memory and time."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -38,24 +38,24 @@ def say_plan(settings: RunConfig, json: bool) -> None:
             }
         )
         return
-    for line in _lines(settings, found):
+    for line in _describe_plan(settings, found):
         console.say_prose(line)
 
 
-def _lines(settings: RunConfig, found: "Plan") -> Iterator[str]:
+def _describe_plan(settings: RunConfig, found: "Plan") -> Iterator[str]:
     parts = ", ".join(f"{count:,} {name}" for name, count in found.sizes.items())
     yield f"Data: {settings.data.source}: {parts}; inputs {' x '.join(map(str, found.input_shape))}"
-    yield from _balance(found)
-    yield from _duplicates(found)
-    memory = ", ".join(f"{name} {_size(size)}" for name, size in found.bytes.items())
+    yield from _describe_classes(found)
+    yield from _describe_duplicates(found)
+    memory = ", ".join(f"{name} {_size_text(size)}" for name, size in found.bytes.items())
     yield f"Memory: {memory}" + ("" if found.is_in_memory else "; the inputs stay on disk")
     pace = f"{found.epochs} epochs of {found.batches:,} steps, {1000 * found.step_seconds:.0f} ms each"
-    yield f"Time: about {_duration(found.total_seconds)} ({settings.method.name}: {pace}, as the first steps went)"
+    yield f"Time: about {_duration_text(found.total_seconds)} ({settings.method.name}: {pace}, as the first steps went)"
     for text in found.warnings:
         yield f"Note: {text}"
 
 
-def _balance(found: "Plan") -> Iterator[str]:
+def _describe_classes(found: "Plan") -> Iterator[str]:
     counts = sorted(found.class_counts.items(), key=lambda item: -item[1])
     shown = counts if len(counts) <= 2 * NUM_SHOWN else [*counts[:NUM_SHOWN], ("...", 0), *counts[-NUM_SHOWN:]]
     text = ", ".join(name if name == "..." else f"{name} {count:,}" for name, count in shown)
@@ -65,7 +65,7 @@ def _balance(found: "Plan") -> Iterator[str]:
         yield f"Note: no training row has the label {', '.join(empty)}"
 
 
-def _duplicates(found: "Plan") -> Iterator[str]:
+def _describe_duplicates(found: "Plan") -> Iterator[str]:
     if found.twins is None or found.leaked is None:
         yield "Duplicates: not looked for, because the inputs are many and not in memory"
         return
@@ -81,7 +81,7 @@ def _duplicates(found: "Plan") -> Iterator[str]:
         yield f"Rows of the {name} set that are also trained on: {len(ids)}{some}"
 
 
-def _size(count: int) -> str:
+def _size_text(count: int) -> str:
     size = float(count)
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
@@ -90,7 +90,7 @@ def _size(count: int) -> str:
     return f"{size:.1f} GiB"
 
 
-def _duration(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,4 @@
-"""`surelabel predict`."""
+"""`surelabel predict`: predict the classes of new data."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,11 +23,11 @@ def predict(
     """Predict classes, probabilities and confidence (tau) of new data."""
     from surelabel import api
     from surelabel.config import DataConfig
-    from surelabel.data.input_files import input_files, refuse_overwriting_inputs
+    from surelabel.data.protected_files import list_input_files, refuse_overwriting_inputs
     from surelabel.runs.run_dir import RunDir
     from surelabel.training.predictor import FIXED_COLUMNS, class_column, predictions, write_csv
 
-    refuse_overwriting_inputs(out, [RunDir.open(run)], input_files(DataConfig(source=data)))
+    refuse_overwriting_inputs(out, [RunDir.open(run)], list_input_files(DataConfig(source=data)))
     model, file = api.load(run, trust=trust), output_file(out, run / f"predictions-{Path(data).resolve().stem}.csv")
     columns = predictions(model, data)
     write_csv(file, columns)

@@ -1,4 +1,4 @@
-"""`surelabel report`."""
+"""`surelabel report`: write the HTML report of one or more runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,9 +27,9 @@ def report(
     json: Json = False,
 ) -> None:
     """Write one HTML file with what training found, including pictures of the suspects."""
-    from surelabel.data.input_files import refuse_overwriting_inputs
+    from surelabel.data.protected_files import refuse_overwriting_inputs
+    from surelabel.reporting.other_scores import read_scores
     from surelabel.reporting.report import write_report
-    from surelabel.reporting.scores import read_scores
     from surelabel.reporting.text import distinct_names
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit

@@ -30,7 +30,7 @@ class Request:
     folder: Path
 
     def trials(self, filtered: bool = True) -> "list[Trial]":
-        """Return the trials that were asked for, or all of the table."""
+        """Return the trials that were asked for, or all those of the table."""
         from surelabel.paper.tables import parse_only, plan_trials
 
         only = parse_only(self.only) if self.only and filtered else None
@@ -53,11 +53,11 @@ class Request:
 
     @property
     def tables_folder(self) -> Path:
-        """The folder of the tables, another one for each protocol."""
+        """The folder of the tables; each protocol has its own."""
         from surelabel.paper.tables import find_preset
 
-        usual, *_ = find_preset(self.name).protocols
-        return self.folder / "tables" / ("" if self.protocol == usual else self.protocol)
+        default, *_ = find_preset(self.name).protocols
+        return self.folder / "tables" / ("" if self.protocol == default else self.protocol)
 
 
 @app.command()
@@ -86,7 +86,7 @@ def reproduce(
 
     Done runs are left, stopped ones go on.
     """
-    # Absolute paths, because workers of a cluster have another current folder.
+    # Absolute paths, because the workers of a cluster run in another folder.
     folder = (out or Path("reproduction") / scale).absolute()
     request = Request(name, scale, protocol, only, data.absolute() if data is not None else None, folder)
     trials, backend = request.trials(), _backend(workers, ray)
@@ -130,14 +130,14 @@ def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcom
 
 
 def _prepare(request: Request, trials: "list[Trial]") -> dict[str, str]:
-    """Make the data that runs still need; return the runs left without, and the reason."""
+    """Make the data that runs still need; return why any of them has none, by name."""
     from surelabel.paper.prepare_data import prepare
 
     waiting = [trial for trial in trials if _state(request, trial)[0] in ("new", "begun")]
-    without = prepare(request.scale, request.data, request.folder, waiting, console.tell)
-    if without and all(trial.name in without for trial in trials):
-        raise DataError(next(iter(without.values())))
-    return without
+    failures = prepare(request.scale, request.data, request.folder, waiting, console.tell)
+    if failures and all(trial.name in failures for trial in trials):
+        raise DataError(next(iter(failures.values())))
+    return failures
 
 
 def _write_tables(request: Request) -> list[Path]:
@@ -172,7 +172,7 @@ def _entry(table: "Table", entry: Any) -> dict[str, Any]:
 
 
 def _state(request: Request, trial: "Trial") -> tuple[str, str]:
-    """Return new, begun, done or refused, and the reason of a refusal."""
+    """Return new, begun, done or refused, and the reason for a refusal."""
     from surelabel.jobs import find_state
 
     try:
@@ -182,7 +182,7 @@ def _state(request: Request, trial: "Trial") -> tuple[str, str]:
 
 
 def _show_plan(request: Request, trials: "list[Trial]", json: bool) -> None:
-    """Show which runs there are, and how much of them is done."""
+    """Show the runs, and how much of each is done."""
     rows = [_describe_run(request, trial) for trial in {trial.name: trial for trial in trials}.values()]
     states = Counter(row["state"] for row in rows)
     totals = {"epochs": sum(row["epochs"] for row in rows), "epochs_left": sum(row["epochs_left"] for row in rows)}

@@ -1,4 +1,4 @@
-"""`surelabel resume`."""
+"""`surelabel resume`: resume an interrupted run."""
 
 import time
 from typing import Annotated

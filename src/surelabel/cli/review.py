@@ -1,4 +1,4 @@
-"""`surelabel review`."""
+"""`surelabel review`: decide on suspicious labels on a local page."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from surelabel.cli.options import Run, app
 def review(
     run: Run,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")] = 0,
-    opened: Annotated[bool, typer.Option("--open/--no-open", help="Show the page in a browser.")] = True,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Show the page in a browser.")] = True,
     by: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who decides. Default: the user of this computer")
     ] = None,
@@ -28,7 +28,7 @@ def review(
     def announce(address: str) -> None:
         console.say(address)
         console.tell("the page is on this computer only; Ctrl-C ends it, and decisions are kept")
-        if opened:
+        if open_browser:
             open_page(address)
 
     run_dir = RunDir.open(run)

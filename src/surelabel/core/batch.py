@@ -40,7 +40,7 @@ class Batch:
 
     index: Tensor
     """(B,) positions in the training set; -1 for padding, which every SampleStore ignores."""
-    views: tuple[Tensor, ...]
+    copies: tuple[Tensor, ...]
     """One (B, ...) input per copy that the view asks for, augmented independently."""
     label: Tensor
     """(B,) GIVEN labels, which may be wrong."""
@@ -50,7 +50,7 @@ class Batch:
     @property
     def x(self) -> Tensor:
         """The first copy, (B, ...)."""
-        return self.views[0]
+        return self.copies[0]
 
     def mean(self, values: Tensor, where: Tensor | None = None) -> Tensor:
         """Return the mean of (B,) `values` over the real rows, `where` selected, of ALL ranks.

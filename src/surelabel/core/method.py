@@ -36,22 +36,22 @@ class Task:
     epochs: int
     """Epochs of the whole run; a method with several stages divides them."""
     network: NetworkFactory
-    rate_period: int = 1
-    """Epochs per learning-rate restart; 1 without restarts."""
+    restart_period: int = 1
+    """Epochs between learning-rate restarts; 1 without restarts."""
     seed: int = 0
     trusted: Tensor | None = None
     """(N,) bool: rows whose given label a person has confirmed; None if no row is."""
 
-    def share(self, fraction: float, least: int = 1) -> int:
+    def epochs_of(self, fraction: float, least: int = 1) -> int:
         """Return `fraction` of the run in whole epochs, to rescale a length that a paper states."""
         return max(least, round(fraction * self.epochs))
 
     def warm_up(self, fraction: float) -> int:
-        """Return `fraction` of the run, but at least five epochs if the run has ten.
+        """Return `fraction` of the run, but at least five epochs, or half of a run below ten.
 
         After fewer epochs losses do not separate right labels from wrong ones.
         """
-        return self.share(fraction, least=max(1, min(5, self.epochs // 2)))
+        return self.epochs_of(fraction, least=max(1, min(5, self.epochs // 2)))
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Step:
     terms: Mapping[str, Tensor]
     """Named scalars, already weighted; their sum is the objective."""
     seen: Tensor | None = None
-    """(B, K) logits of the unmixed first view, from which the engine updates the record."""
+    """(B, K) logits of the first copy, unmixed, from which the engine updates the record."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,10 @@ class Method(nn.Module):
         raise NotImplementedError(f"{type(self).__name__} overrides neither `step` nor `stages`")
 
     def stages(self) -> list[Stage]:
-        """Describe training as data: a pure function of buffers, called again after each stage."""
+        """Return the stages of training.
+
+        The engine calls this often, so it must depend on nothing but buffers and options.
+        """
         return [Stage("train", self.task.epochs, self.step)]
 
     def predict(self, x: Tensor) -> Tensor:
@@ -127,7 +130,7 @@ class Method(nn.Module):
 
         The default quality is the running mean of p at the given label: averaged over training, it
         remembers the early epochs, in which wrong labels were not yet memorised. What needs all
-        rows belongs into the `then` of a stage.
+        rows belongs in the `then` of a stage.
         """
         return Verdict(rows.mean_given_probability, corrected=rows.prediction)
 

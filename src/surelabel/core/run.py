@@ -44,7 +44,7 @@ class Run(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """The start of the current epoch."""
+        """The clock at the start of the current epoch."""
 
     @property
     def record(self) -> Record:

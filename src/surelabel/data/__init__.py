@@ -25,7 +25,7 @@ SOURCES: tuple[Source, ...] = (digits, *BENCHMARKS, array_files, table_file, par
 
 
 def load_corpus(config: DataConfig, data: Any = None) -> Corpus:
-    """Load the data set that `config` names, or the object that it stands for."""
+    """Load the data set that `config` names, or the object for which it has a placeholder."""
     parts = _read_parts(config, data)
     tests = parts.tests if config.test is None else {"test": _read_test(config, tuple(parts.train.x.shape[1:]))}
     parts, tests = relabel(parts, tests, config)

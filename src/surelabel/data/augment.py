@@ -20,7 +20,7 @@ _PIXELS = 2**15
 """Pixels that are counted at once: PyTorch splits more among threads, which is slower."""
 
 
-def draws(seed: int, epoch: int, index: Tensor, view: int, count: int) -> Tensor:
+def draw_uniform(seed: int, epoch: int, index: Tensor, view: int, count: int) -> Tensor:
     """Draw uniform numbers in [0, 1), (B, count) float32.
 
     They are a hash of (seed, epoch, index, view, column) rather than the output of a generator, so
@@ -64,7 +64,7 @@ class Augment:
 
         Images that already have the size of the window are not cropped again.
         """
-        drawn = draws(self.seed, epoch, index, view, 3 + NUM_DRAWS * is_strong)
+        drawn = draw_uniform(self.seed, epoch, index, view, 3 + NUM_DRAWS * is_strong)
         top, left, mirror = drawn[:, :3].unbind(1)
         if self.crop_padding or self.crop:
             x = _crop(x, self.crop_padding, self.crop, top, left)
@@ -77,7 +77,7 @@ class Augment:
 
         Decoders use it to cut out windows themselves.
         """
-        return draws(self.seed, epoch, index, view, 2)
+        return draw_uniform(self.seed, epoch, index, view, 2)
 
 
 def _flip(x: Tensor, is_flipped: Tensor) -> Tensor:

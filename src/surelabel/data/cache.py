@@ -178,7 +178,7 @@ def _commit(key: str, temporary: Path, array: np.ndarray, about: dict[str, Any])
 
 def _remove_unfinished() -> None:
     """Remove half-written files of killed processes; a running one holds the lock of its key."""
-    for leftover in folder().glob(f".*{files.TEMPORARY}"):
+    for leftover in folder().glob(f".*{files.TEMPORARY_SUFFIX}"):
         key = leftover.name.split(".")[1]
         with contextlib.suppress(OSError, RunError), files.locked(_file(key, "lock"), busy=_give_up):
             leftover.unlink(missing_ok=True)

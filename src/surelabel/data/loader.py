@@ -72,13 +72,13 @@ def _place_in_class(label: Tensor) -> Tensor:
     return place
 
 
-class Order(NamedTuple):
-    """A batch to make."""
+class PlannedBatch(NamedTuple):
+    """The rows of a batch that is not made yet."""
 
     rows: Tensor
     """(B,) positions; -1 is padding."""
     seed: int
-    """Of the augmentation."""
+    """Seed of the augmentation."""
 
 
 class Loader:
@@ -115,13 +115,13 @@ class Loader:
         """
         num_steps = len(self.bounds(next(iter(views.values())))) - start
         batches = {
-            name: self._batches(islice(self._orders(view, f"{place}/{name}", start), num_steps), view)
+            name: self._batches(islice(self._plan_batches(view, f"{place}/{name}", start), num_steps), view)
             for name, view in views.items()
         }
         for _ in range(num_steps):
             yield {name: next(of_view) for name, of_view in batches.items()}
 
-    def _orders(self, view: View, place: str, start: int) -> Iterator[Order]:
+    def _plan_batches(self, view: View, place: str, start: int) -> Iterator[PlannedBatch]:
         """Yield this rank's part of each batch, from batch `start`, without end."""
         rows, bounds = self.rows(view), self.bounds(view)
         cycle, step = divmod(start, len(bounds))
@@ -129,40 +129,40 @@ class Loader:
             seed = seed_of(self.seed, place, cycle)
             order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
             for begin, end in bounds[step:]:
-                yield Order(own_part(order[begin:end]), seed)
+                yield PlannedBatch(own_part(order[begin:end]), seed)
             cycle, step = cycle + 1, 0
 
-    def _batches(self, orders: Iterable[Order], view: View) -> Iterator[Batch]:
+    def _batches(self, planned: Iterable[PlannedBatch], view: View) -> Iterator[Batch]:
         if isinstance(self._x, StreamedImages):
-            for order, images in prefetch(self._x, orders, lambda order: self._request(order, view)):
-                yield self._augmented_batch(order, view, images)
+            for plan, images in prefetch(self._x, planned, lambda plan: self._request(plan, view)):
+                yield self._augmented_batch(plan, view, images)
         else:
-            for order in orders:
-                yield self.batch(order.rows, view, order.seed)
+            for plan in planned:
+                yield self.batch(plan.rows, view, plan.seed)
 
     def batch(self, index: Tensor, view: View, seed: int = 0) -> Batch:
         """Return the rows at `index`; padding (-1) shows some real row with weight 0."""
-        order, shown = Order(index, seed), index.clamp(min=0)
+        plan, shown = PlannedBatch(index, seed), index.clamp(min=0)
         if isinstance(self._x, StreamedImages):
-            return self._augmented_batch(order, view, self._x.decode(self._request(order, view)))
+            return self._augmented_batch(plan, view, self._x.decode(self._request(plan, view)))
         if isinstance(self._x, Tensor):  # index_select copies whole rows, indexing copies element by element
-            return self._augmented_batch(order, view, [self._x.index_select(0, shown.to(self._x.device))])
-        return self._augmented_batch(order, view, [self._x[shown]])
+            return self._augmented_batch(plan, view, [self._x.index_select(0, shown.to(self._x.device))])
+        return self._augmented_batch(plan, view, [self._x[shown]])
 
-    def _request(self, order: Order, view: View) -> Request:
+    def _request(self, plan: PlannedBatch, view: View) -> Request:
         """Return what workers should decode: a random window for each copy of an augmented view."""
-        crop, shown = self.examples.crop, order.rows.cpu().clamp(min=0).numpy()
+        crop, shown = self.examples.crop, plan.rows.cpu().clamp(min=0).numpy()
         if crop is None or self.augment is None or not view.augment:
             return Request(shown, crop)
-        places = [self.augment.places(order.rows.cpu(), order.seed, copy) for copy in range(view.copies)]
+        places = [self.augment.places(plan.rows.cpu(), plan.seed, copy) for copy in range(view.copies)]
         return Request(shown, crop, torch.stack(places).numpy())
 
-    def _augmented_batch(self, order: Order, view: View, images: Sequence[Tensor] | Tensor) -> Batch:
+    def _augmented_batch(self, plan: PlannedBatch, view: View, images: Sequence[Tensor] | Tensor) -> Batch:
         """Make a batch from inputs before augmentation: one for all copies, or one for each."""
-        index = order.rows.to(self.device)
+        index = plan.rows.to(self.device)
         raw = [x.to(self.device) for x in images]
-        views = tuple(self._augment(raw[copy % len(raw)], index, view, order.seed, copy) for copy in range(view.copies))
-        return Batch(index, views, self._label[index.clamp(min=0)], (index >= 0).to(torch.float32))
+        copies = tuple(self._augment(raw[copy % len(raw)], index, view, plan.seed, copy) for copy in range(view.copies))
+        return Batch(index, copies, self._label[index.clamp(min=0)], (index >= 0).to(torch.float32))
 
     def _augment(self, x: Tensor, index: Tensor, view: View, seed: int, copy: int) -> Tensor:
         if self.augment is None or not view.augment:
@@ -176,9 +176,9 @@ class Loader:
         """
         rows = self.rows(view)
         bounds = batch_bounds(len(rows), view.batch_size or self._rows_to_collect()) if len(rows) else []
-        orders = (Order(own_part(rows[begin:end]), seed) for begin, end in bounds)
+        planned = (PlannedBatch(own_part(rows[begin:end]), seed) for begin, end in bounds)
         parts = []
-        for (begin, end), batch in zip(bounds, self._batches(orders, view), strict=True):
+        for (begin, end), batch in zip(bounds, self._batches(planned, view), strict=True):
             parts.append(gathered(function(batch).contiguous())[: end - begin])
         return torch.cat(parts) if parts else torch.empty(0)
 

@@ -117,7 +117,7 @@ def _class_labels(file: LabelFile, class_names: tuple[str, ...] | None) -> np.nd
 
 
 def _pick(labels: np.ndarray, position: np.ndarray) -> np.ndarray:
-    """Return the labels at `position`; those at -1 are arbitrary, also if the file is empty."""
+    """Return the labels at `position`; those at -1 are arbitrary, even if the file is empty."""
     return labels[position] if len(labels) else np.zeros(len(position), dtype=labels.dtype)
 
 

@@ -13,7 +13,7 @@ from surelabel.data.sources.checks import list_some
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
-_MOST_NAMES_SHOWN = 20
+_MAX_NAMES_SHOWN = 20
 
 
 def make_corpus(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Corpus:
@@ -96,7 +96,7 @@ def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Ten
     present, inverse = np.unique(names, return_inverse=True)
     for name in present:
         if str(name) not in number:
-            known = list_some(class_names, _MOST_NAMES_SHOWN)
+            known = list_some(class_names, _MAX_NAMES_SHOWN)
             raise DataError(f"{where} has the class {str(name)!r}, which training does not have; there are {known}")
     numbers = np.array([number[str(name)] for name in present], dtype=np.int64)
     return torch.from_numpy(numbers[inverse.reshape(-1)])

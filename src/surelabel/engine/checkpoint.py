@@ -1,14 +1,13 @@
-"""The position in a run, and everything needed to resume it bit by bit."""
+"""Save and restore a run: its position, and everything needed to resume it bit for bit."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from surelabel.core.collective import rank
 from surelabel.core.method import Method
 from surelabel.core.stages import Pass, View
+from surelabel.engine import distributed
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import RunDir
 
@@ -39,23 +38,23 @@ class Position:
 
 @dataclass
 class Snapshot:
-    """The content of a checkpoint besides modules and optimiser."""
+    """The content of a checkpoint besides modules, optimiser and random generators."""
 
     position: Position
     plan: list[Pass]
-    sums: dict[str, Tensor]
     history: list[dict[str, Any]]
     notes: dict[str, Any]
     best: dict[str, Any] | None
     """Score and networks of the stage's best epoch, for stages that keep it."""
+    metrics: dict[str, Any]
+    """What `Metrics.state` returned."""
+    precision: dict[str, Any]
+    """What the precision plugin of Fabric returned: the scale of 16-mixed."""
 
 
 def pack_plan(plan: list[Pass]) -> list[dict[str, Any]]:
     """Turn a plan into plain data, with each step by the name of its function."""
-    return [
-        {"step": p.step.__name__, "views": {name: {**asdict(v), "indices": v.indices} for name, v in p.views.items()}}
-        for p in plan
-    ]
+    return [{"step": p.step.__name__, "views": {name: dict(vars(v)) for name, v in p.views.items()}} for p in plan]
 
 
 def unpack_plan(packed: list[dict[str, Any]], method: Method) -> list[Pass]:
@@ -63,30 +62,22 @@ def unpack_plan(packed: list[dict[str, Any]], method: Method) -> list[Pass]:
     return [Pass(getattr(method, p["step"]), {name: View(**v) for name, v in p["views"].items()}) for p in packed]
 
 
-def save(
-    run_dir: RunDir,
-    modules: dict[str, torch.nn.Module],
-    optimiser: Any,
-    snapshot: Snapshot,
-    metrics: dict[str, Any],
-    precision: dict[str, Any] | None = None,
-) -> None:
+def save(run_dir: RunDir, modules: dict[str, torch.nn.Module], optimiser: Any, snapshot: Snapshot) -> None:
     """Write the state; all ranks must call, because tables may be sharded, and the first writes."""
     state = {
         "modules": {name: module.state_dict() for name, module in modules.items()},
         "optimiser": None if optimiser is None else optimiser.state_dict(),
         "position": asdict(snapshot.position),
         "plan": pack_plan(snapshot.plan),
-        "sums": snapshot.sums,
         "history": snapshot.history,
         "notes": snapshot.notes,
         "best": snapshot.best,
-        "metrics": metrics,
-        "precision": precision or {},
+        "metrics": snapshot.metrics,
+        "precision": snapshot.precision,
         "random": torch.get_rng_state(),
         "cuda_random": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
-    if rank() == 0:
+    if distributed.is_first():
         run_dir.write("state.pt", lambda path: torch.save(state, path))
 
 
@@ -108,11 +99,15 @@ def restore(state: dict[str, Any], modules: dict[str, torch.nn.Module], method: 
     torch.set_rng_state(state["random"].cpu())
     if state["cuda_random"] and len(state["cuda_random"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda_random"]])
+    metrics = state["metrics"]
+    if "sums" in state:  # version 0.1.0 saved them beside the metrics
+        metrics = {**metrics, "sums": state["sums"]}
     return Snapshot(
-        Position(**state["position"]),
-        unpack_plan(state["plan"], method),
-        state["sums"],
-        state["history"],
-        state["notes"],
-        state["best"],
+        position=Position(**state["position"]),
+        plan=unpack_plan(state["plan"], method),
+        history=state["history"],
+        notes=state["notes"],
+        best=state["best"],
+        metrics=metrics,
+        precision=state["precision"],
     )

@@ -1,4 +1,4 @@
-"""Device, precision and processes, by lightning-fabric; processes may also come from torchrun."""
+"""Devices, precision and processes, through Lightning Fabric; torchrun may start the processes."""
 
 import contextlib
 import logging
@@ -17,7 +17,7 @@ from surelabel.core.state import EMA, SampleStore
 from surelabel.errors import ConfigError
 
 
-def start(config: TrainConfig) -> Any:
+def launch(config: TrainConfig) -> Any:
     """Launch Fabric; with several devices it starts the command again for each further process."""
     from lightning_fabric import Fabric
     from lightning_fabric.strategies import DDPStrategy
@@ -61,7 +61,10 @@ def check_device(config: TrainConfig) -> None:
 
 
 def wrap(fabric: Any, method: Method, replicate_below: int) -> None:
-    """Move the method to the device, make its networks data-parallel and shard its large tables."""
+    """Move the method to the device, make its networks data-parallel and shard its tables.
+
+    Tables of at most `replicate_below` bytes are replicated instead.
+    """
     method.to(fabric.device)
     if world_size() == 1:
         return
@@ -78,7 +81,7 @@ def unwrapped(network: nn.Module) -> nn.Module:
 
 
 @contextlib.contextmanager
-def bare(method: Method) -> Iterator[None]:
+def networks_unwrapped(method: Method) -> Iterator[None]:
     """Unwrap the method's networks, so that saved names are the same on any number of ranks."""
     wrapped = method.networks()
     for name, network in wrapped.items():
@@ -90,17 +93,17 @@ def bare(method: Method) -> Iterator[None]:
             setattr(method, name, network)
 
 
-def learners(method: Method) -> dict[str, nn.Module]:
+def trained_modules(method: Method) -> dict[str, nn.Module]:
     """Return what training changes: the unwrapped networks, and the averages that follow them."""
     averages = {name: module for name, module in method.named_modules() if isinstance(module, EMA)}
     return {name: unwrapped(network) for name, network in method.networks().items()} | averages
 
 
-def share_buffers(method: Method) -> None:
+def broadcast_buffers(method: Method) -> None:
     """Copy rank 0's batch-norm statistics to all ranks, so that evaluation is the same on each."""
     if world_size() > 1:
-        for learner in learners(method).values():
-            for buffer in learner.buffers():
+        for module in trained_modules(method).values():
+            for buffer in module.buffers():
                 dist.broadcast(buffer, src=0)
 
 
@@ -115,7 +118,7 @@ def is_first() -> bool:
     return rank() == 0
 
 
-def anybody(flag: bool, device: torch.device) -> bool:
+def any_rank(flag: bool, device: torch.device) -> bool:
     """Return whether the flag is set on any rank."""
     if world_size() == 1:
         return flag

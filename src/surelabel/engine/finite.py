@@ -32,8 +32,8 @@ def bad_loss(engine: "Engine", step: Step, batch: Batch) -> NotFiniteError:
 
 def check_weights(engine: "Engine") -> None:
     """Raise if a gradient that was not finite has spoilt weights, which must not be saved."""
-    for name, learner in distributed.learners(engine.method).items():
-        if not all(bool(torch.isfinite(p).all()) for p in learner.parameters()):
+    for name, module in distributed.trained_modules(engine.method).items():
+        if not all(bool(torch.isfinite(p).all()) for p in module.parameters()):
             raise NotFiniteError(
                 f"the weights of {name} are not finite after epoch {engine.position.run_epoch}, batch "
                 f"{engine.position.batch_number}; {_how_to_continue(engine)}"

@@ -1,5 +1,6 @@
 """The training loop: executes a method's stages, and knows no method, model or data set by name."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -81,17 +82,19 @@ class Engine:
         self.record = SampleRecord(train.label, setup.corpus.num_classes).to(self.device)
         self.position = Position()
         self.plan: list[Pass] = []
-        self.sums: dict[str, Tensor] = {}
         self.history: list[dict[str, Any]] = []
         self.notes: dict[str, Any] = {}
         self.best: dict[str, Any] | None = None
         self.optimiser: Any = None
         self.saved_at = time.monotonic()
-        self.known_epochs = self.num_epochs
+        self.known_epochs = self.num_epochs  # fixed while a stage runs, so that run_fraction does not jump
         self.metrics = Metrics(self)
 
     def _fix_trusted_rows(self) -> None:
-        """Fix the targets of confirmed labels: as a table starts, or one-hot if it is empty."""
+        """Freeze the targets of confirmed labels.
+
+        They keep their first values, or are one-hot where the table starts empty.
+        """
         trusted = self.method.trusted
         if trusted.any():
             given = F.one_hot(self.method.given, self.setup.corpus.num_classes)
@@ -103,7 +106,7 @@ class Engine:
 
     @property
     def clock(self) -> Clock:
-        """The start of the current epoch."""
+        """The clock at the start of the current epoch."""
         return self._clock(self._current_stage(), 0, 1)
 
     @property
@@ -125,20 +128,15 @@ class Engine:
     def run(self, resume: bool = False) -> None:
         """Train to the end; raise Interrupted, with the state saved, if asked to stop."""
         if resume:
-            state = self._resume()
-        else:
-            state = None
-            if distributed.is_first():
-                self.setup.run_dir.rewrite_metrics([])
+            self._resume()
+        elif distributed.is_first():
+            self.setup.run_dir.rewrite_metrics([])
         self.setup.progress.begin(self.num_epochs, self.position.run_epoch - self.position.is_open)
         self.method.train()
         while stage := next((s for s in self.method.stages() if s.name not in self.position.finished), None):
             if self.position.stage != stage.name:
                 self._begin_stage(stage)
-            elif state is not None:
-                self.optimiser = self._make_optimiser(stage)
-                self.optimiser.load_state_dict(state["optimiser"])
-            state, self.known_epochs = None, self.num_epochs
+            self.known_epochs = self.num_epochs
             self._run_stage(stage)
 
     def _run_stage(self, stage: Stage) -> None:
@@ -155,7 +153,9 @@ class Engine:
         if stage.reset is not None:
             seed = self.config.train.seed
             fresh = self.setup.make_method(seed if stage.reset == "initial" else seed_of(seed, stage.name))
-            self._load_learners({name: learner.state_dict() for name, learner in distributed.learners(fresh).items()})
+            self._load_trained(
+                {name: module.state_dict() for name, module in distributed.trained_modules(fresh).items()}
+            )
         self.optimiser = self._make_optimiser(stage)
 
     def _make_optimiser(self, stage: Stage) -> Any:
@@ -169,7 +169,7 @@ class Engine:
         self.position = Position(
             finished=now.finished, stage=now.stage, epoch=now.epoch + 1, run_epoch=now.run_epoch + 1, is_open=True
         )
-        self.sums = {}
+        self.metrics.open_epoch()
         self.plan = [self._shorten(walk, number) for number, walk in enumerate(self._planned(stage))]
 
     def _planned(self, stage: Stage) -> Sequence[Pass]:
@@ -203,7 +203,7 @@ class Engine:
                 self.position.batch_number += 1
                 self.position.num_samples += end - begin
                 self.setup.progress.step(self.position.run_epoch, self.position.batch_number, len(bounds), loss)
-                if distributed.anybody(self.setup.interrupt(), self.device):
+                if distributed.any_rank(self.setup.interrupt(), self.device):
                     self.position.seconds += time.perf_counter() - began
                     self.save()
                     raise Interrupted
@@ -213,27 +213,26 @@ class Engine:
     def _train_step(
         self, step: Callable[..., Step], batches: dict[str, Batch], clock: Clock, settings: OptimiserConfig
     ) -> float:
-        batch, *_ = batches.values()
-        others = {name: other for number, (name, other) in enumerate(batches.items()) if number}
+        (_, batch), *rest = batches.items()
         set_rate(self.optimiser, rate_at(settings, clock))
         with self.fabric.autocast():
-            done = step(batch, clock, **others)
-        loss = torch.stack(list(done.terms.values())).sum()
+            result = step(batch, clock, **dict(rest))
+        loss = torch.stack(list(result.terms.values())).sum()
         value = loss.item()
-        if value - value != 0:  # true for NaN and both infinities
-            raise finite.bad_loss(self, done, batch)
+        if not math.isfinite(value):
+            raise finite.bad_loss(self, result, batch)
         self.optimiser.zero_grad()
         self.fabric.backward(loss)
-        self.metrics.after_backward(batch, is_mixed=done.seen is None)
+        self.metrics.after_backward(batch, is_mixed=result.seen is None)
         if settings.clip is not None:
             self._clip(settings.clip)
         self.optimiser.step()
         for average in self.averages:
             if any(p.grad is not None for p in average.source.parameters()):
                 average.advance()
-        if done.seen is not None:
-            self.record.see(batch.index, done.seen.float(), batch.label)
-        self.metrics.add(done.terms)
+        if result.seen is not None:
+            self.record.see(batch.index, result.seen.float(), batch.label)
+        self.metrics.add(result.terms)
         return value
 
     def _clip(self, clip: float) -> None:
@@ -245,7 +244,7 @@ class Engine:
         finite.check_weights(self)
         self.position.is_open = False
         self.position.is_over = self.position.epoch >= stage.epochs
-        distributed.share_buffers(self.method)
+        distributed.broadcast_buffers(self.method)
         rate = rate_at(self._settings(stage), self._clock(stage, 0, 1))
         row = self.metrics.close_epoch(rate, is_last=self._is_last_epoch())
         if stage.keep == "best":
@@ -260,7 +259,7 @@ class Engine:
         self.setup.progress.epoch(row)
         for text in self.metrics.warnings():
             self.setup.progress.warn(text)
-        if distributed.anybody(time.monotonic() - self.saved_at >= SAVE_EVERY, self.device):
+        if distributed.any_rank(time.monotonic() - self.saved_at >= SAVE_EVERY, self.device):
             self.save()
 
     def _is_last_epoch(self) -> bool:
@@ -271,13 +270,13 @@ class Engine:
         loss = self.collect(lambda b: cross_entropy(self.method.predict(b.x).clamp(min=1e-30).log(), b.label), view)
         row["stage_validation_loss"] = float(loss.mean())
         if self.best is None or row["stage_validation_loss"] < self.best["loss"]:
-            learners = {n: learner.state_dict() for n, learner in distributed.learners(self.method).items()}
-            copies = {n: {k: v.clone() for k, v in state.items()} for n, state in learners.items()}
+            states = {n: module.state_dict() for n, module in distributed.trained_modules(self.method).items()}
+            copies = {n: {k: v.clone() for k, v in state.items()} for n, state in states.items()}
             self.best = {"loss": row["stage_validation_loss"], "epoch": self.position.epoch, "learners": copies}
 
     def _end_stage(self, stage: Stage) -> None:
         if self.best is not None:
-            self._load_learners(self.best["learners"])
+            self._load_trained(self.best["learners"])
         if stage.then is not None:
             stage.then(self)
         if self.notes:
@@ -288,9 +287,9 @@ class Engine:
         self.position.finished.append(stage.name)
         self.position.stage, self.best, self.plan = "", None, []
 
-    def _load_learners(self, states: dict[str, dict[str, Tensor]]) -> None:
-        for name, learner in distributed.learners(self.method).items():
-            learner.load_state_dict(states[name])
+    def _load_trained(self, states: dict[str, dict[str, Tensor]]) -> None:
+        for name, module in distributed.trained_modules(self.method).items():
+            module.load_state_dict(states[name])
 
     # The position in the run, and saving it.
 
@@ -313,22 +312,31 @@ class Engine:
     def save(self) -> None:
         """Write the resume state; all ranks must call, and return when it is written."""
         finite.check_weights(self)
-        snapshot = Snapshot(self.position, self.plan, self.sums, self.history, self.notes, self.best)
-        modules = {"method": self.method, "record": self.record}
-        with distributed.bare(self.method):
-            precision = self.fabric.strategy.precision.state_dict()
-            checkpoint.save(self.setup.run_dir, modules, self.optimiser, snapshot, self.metrics.state(), precision)
+        snapshot = Snapshot(
+            position=self.position,
+            plan=self.plan,
+            history=self.history,
+            notes=self.notes,
+            best=self.best,
+            metrics=self.metrics.state(),
+            precision=self.fabric.strategy.precision.state_dict(),
+        )
+        with distributed.networks_unwrapped(self.method):
+            modules = {"method": self.method, "record": self.record}
+            checkpoint.save(self.setup.run_dir, modules, self.optimiser, snapshot)
         distributed.wait_for_all()
         self.saved_at = time.monotonic()
 
-    def _resume(self) -> dict[str, Any]:
+    def _resume(self) -> None:
         state = checkpoint.load(self.setup.run_dir, self.device)
-        with distributed.bare(self.method):
+        with distributed.networks_unwrapped(self.method):
             snapshot = checkpoint.restore(state, {"method": self.method, "record": self.record}, self.method)
-        self.position, self.plan, self.sums = snapshot.position, snapshot.plan, snapshot.sums
+        self.position, self.plan = snapshot.position, snapshot.plan
         self.history, self.notes, self.best = snapshot.history, snapshot.notes, snapshot.best
-        self.metrics.load_state(state["metrics"])
-        self.fabric.strategy.precision.load_state_dict(state["precision"])
+        self.metrics.load_state(snapshot.metrics)
+        self.fabric.strategy.precision.load_state_dict(snapshot.precision)
+        if self.position.stage:
+            self.optimiser = self._make_optimiser(self._current_stage())
+            self.optimiser.load_state_dict(state["optimiser"])
         if distributed.is_first():
             self.setup.run_dir.rewrite_metrics(self.history)
-        return state

@@ -46,18 +46,22 @@ class Metrics:
         self.clean = None if train.clean is None else train.clean.to(device)
         parts = {**corpus.tests} if corpus.validation is None else {**corpus.tests, HELD_OUT: corpus.validation}
         self.loaders = {name: Loader(rows, config.batch_size, device=device) for name, rows in parts.items()}
+        self.sums: dict[str, Tensor] = {}
         self.counts: dict[str, int] = {}
         self.exact = exact_dtype(device)
         self.gradient_share = None
         if config.gradient_share and self.clean is not None:
             self.gradient_share = GradientShare(list(engine.method.networks().values()), self.given != self.clean)
 
+    def open_epoch(self) -> None:
+        """Start the sums of a new epoch."""
+        self.sums, self.counts = {}, {}
+
     def add(self, terms: Mapping[str, Tensor]) -> None:
         """Add a step's terms to the epoch's sums, on the device."""
-        sums = self.engine.sums
         for name, term in terms.items():
             term = term.detach().to(self.exact)
-            sums[name] = sums[name] + term if name in sums else term
+            self.sums[name] = self.sums[name] + term if name in self.sums else term
             self.counts[name] = self.counts[name] + 1 if name in self.counts else 1
 
     def after_backward(self, batch: Batch, is_mixed: bool) -> None:
@@ -78,7 +82,6 @@ class Metrics:
         row.update(self._on_training_rows(has_news))
         if engine.notes:
             row["estimates"], engine.notes = engine.notes, {}
-        self.counts = {}
         return row
 
     def _look(self) -> None:
@@ -91,7 +94,7 @@ class Metrics:
 
     def _row(self, rate: float) -> dict[str, Any]:
         position = self.engine.position
-        terms = {name: (added / self.counts[name]).item() for name, added in self.engine.sums.items()}
+        terms = {name: (added / self.counts[name]).item() for name, added in self.sums.items()}
         return {
             "epoch": position.run_epoch,
             "stage": position.stage,
@@ -148,11 +151,11 @@ class Metrics:
 
     def state(self) -> dict[str, Any]:
         """Return what a resumed epoch needs to continue its sums; all ranks must call."""
-        sums = None if self.gradient_share is None else total(self.gradient_share.sums)
-        return {"counts": self.counts, "gradient_share": sums}
+        gradients = None if self.gradient_share is None else total(self.gradient_share.sums)
+        return {"sums": self.sums, "counts": self.counts, "gradient_share": gradients}
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Continue from a saved state."""
-        self.counts = state["counts"]
+        self.sums, self.counts = state["sums"], state["counts"]
         if self.gradient_share is not None and state["gradient_share"] is not None and rank() == 0:
             self.gradient_share.sums = state["gradient_share"]

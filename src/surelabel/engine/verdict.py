@@ -152,7 +152,7 @@ def _array(values: Tensor) -> np.ndarray:
 def weights_of(engine: Engine) -> dict[str, Tensor]:
     """Return what prediction needs: the method's state without its per-sample tables."""
     stores = [name for name, module in engine.method.named_modules() if isinstance(module, SampleStore)]
-    with distributed.bare(engine.method):
+    with distributed.networks_unwrapped(engine.method):
         state = engine.method.state_dict()
     return {
         name: value.contiguous().cpu()

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import surelabel
-from surelabel.data.input_files import named_paths
+from surelabel.data.protected_files import list_named_paths
 from surelabel.errors import ConfigError, RunError
 from surelabel.exporting import manifest
 from surelabel.exporting.image_folder import check_images, write_images
@@ -82,7 +82,7 @@ def _resolve_link(out: Path, run: RunDir) -> Path:
 
 
 def _check_place(folder: Path, run: RunDir) -> None:
-    for source in named_paths(config_from_here(run).data):
+    for source in list_named_paths(config_from_here(run).data):
         if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
             raise ConfigError(
                 f"{folder}: lies in the data {source}, which an export never changes; choose another folder"

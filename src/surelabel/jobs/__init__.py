@@ -1,7 +1,7 @@
 """Run many trainings, on this machine or on a Ray cluster, each in its own run directory."""
 
 from surelabel.jobs.local_backend import Backend, LocalBackend
-from surelabel.jobs.progress import Overview, Progress, show_progress
+from surelabel.jobs.progress import Overview, ProgressDisplay, show_progress
 from surelabel.jobs.ray_backend import RayBackend
 from surelabel.jobs.runner import Outcome, run_all
 from surelabel.jobs.trial import Job, Trial, find_state
@@ -12,7 +12,7 @@ __all__ = [
     "LocalBackend",
     "Outcome",
     "Overview",
-    "Progress",
+    "ProgressDisplay",
     "RayBackend",
     "Trial",
     "find_state",

@@ -22,7 +22,7 @@ class Backend(Protocol):
     """Trains jobs in other processes; on exit, running jobs save their states and stop."""
 
     retries: int
-    """How often a job is started again after its process was killed."""
+    """How often a job is restarted after its process was killed."""
 
     def __enter__(self) -> Self: ...
 

@@ -11,14 +11,14 @@ from surelabel.jobs.training_process import Report, TrainingProgress
 from surelabel.jobs.trial import Trial
 
 LINE_SECONDS = 60.0
-"""Between two lines while no run ends."""
+"""Pause between two lines while no run ends."""
 
 Kind = tuple[str, str, str]
 """Data, network and method: epochs of runs that agree in these take about equally long."""
 
 
 class Overview:
-    """How far all trials are: which are waiting, running, done and failed, and the time left."""
+    """How far all trials have got: which wait, run, are done or failed, and the time left."""
 
     def __init__(self, trials: Iterable[Trial], clock: Callable[[], float] = time.monotonic) -> None:
         self.trials = {trial.name: trial for trial in trials}
@@ -106,7 +106,7 @@ def format_duration(seconds: float) -> str:
     return f"{whole / 86400:.1f} days"
 
 
-class Progress:
+class ProgressDisplay:
     """Receives the progress of many runs; this one ignores it."""
 
     def update(self, overview: Overview) -> None:
@@ -119,7 +119,7 @@ class Progress:
         """Show that a trial is done, or the reason why it failed."""
 
 
-class Lines(Progress):
+class Lines(ProgressDisplay):
     """Writes a line when a trial ends, and otherwise one every minute."""
 
     def __init__(self, write: Callable[[str], Any], every: float = LINE_SECONDS) -> None:
@@ -146,7 +146,7 @@ class Lines(Progress):
         self.write(f"{text}  [{overview.summary()}]")
 
 
-class Bars(BarDisplay, Progress):
+class Bars(BarDisplay, ProgressDisplay):
     """Shows a bar over all trials, and one for each that is running."""
 
     def __init__(self, terminal: Any) -> None:
@@ -172,7 +172,7 @@ class Bars(BarDisplay, Progress):
         self.print_once(f"note: {text}")
 
     def ended(self, overview: Overview, name: str, reason: str | None) -> None:
-        """Print the reason of a failure above the bars."""
+        """Print the reason for a failure above the bars."""
         if reason is not None:
             self.print_once(f"failed: {name}: {reason}")
         self.update(overview)

@@ -32,12 +32,12 @@ from surelabel.jobs.trial import Job
 class _Task:
     """A job on the cluster, and Ray's generator of its reports."""
 
-    order: NodeJob
+    node_job: NodeJob
     reports: Any
 
     @property
     def job(self) -> Job:
-        return self.order.job
+        return self.node_job.job
 
 
 class RayBackend:
@@ -106,13 +106,15 @@ class RayBackend:
         """Hand a job to the cluster."""
         train = job.config.train
         threads = min(train.threads or 1, self._largest_node("CPU"))
-        config = on_one_device(job.config, threads).model_copy(update={"data": _with_whole_paths(job.config.data)})
-        order = NodeJob(replace(job, config=config), make_folder_id(job.folder), self.shared, self._send_files(config))
+        config = on_one_device(job.config, threads).model_copy(update={"data": _with_absolute_paths(job.config.data)})
+        node_job = NodeJob(
+            replace(job, config=config), make_folder_id(job.folder), self.shared, self._send_files(config)
+        )
         wants_gpu = train.device in ("auto", "cuda") and self.ray.cluster_resources().get("GPU", 0) > 0
         options = {"num_cpus": threads, "num_gpus": int(wants_gpu), "name": job.name}
         # No retries by Ray: the runner counts and shows them, on every backend alike.
-        reports = self.train.options(**options, max_retries=0, num_returns="streaming").remote(order)
-        self.tasks.append(_Task(order, reports))
+        reports = self.train.options(**options, max_retries=0, num_returns="streaming").remote(node_job)
+        self.tasks.append(_Task(node_job, reports))
 
     def _largest_node(self, resource: str) -> int:
         """Return the most that any node has of a resource: a task that wants more never starts."""
@@ -146,9 +148,9 @@ class RayBackend:
             return Report(name, ending=Ending(" ".join(str(error.cause).split())))
         except self.ray.exceptions.RayError as error:
             first_line = str(error).strip().partition("\n")[0]
-            return Report(name, ending=Ending(f"its worker died: {first_line}", was_killed=True))
+            return Report(name, ending=Ending(f"its worker died: {first_line}", can_resume=True))
         except StopIteration:
-            return Report(name, ending=Ending("its worker was stopped", was_killed=True))
+            return Report(name, ending=Ending("its worker was stopped", can_resume=True))
         except (SurelabelError, OSError) as error:
             return Report(name, ending=Ending(str(error)))
 
@@ -157,24 +159,24 @@ class RayBackend:
             self._append_log(task.job, found.log)
         if found.files is not None:
             unpack_run(found.files, task.job.path, task.job.config)
-            self._remove_copy(task.order, found.node)
+            self._remove_copy(task.node_job, found.node)
         return found.report
 
     def _append_log(self, job: Job, text: str) -> None:
         job.log_file.parent.mkdir(parents=True, exist_ok=True)
         files.append_line(job.log_file, text.rstrip("\n"))
 
-    def _remove_copy(self, order: NodeJob, node: str) -> None:
+    def _remove_copy(self, node_job: NodeJob, node: str) -> None:
         """Let the node that trained remove its copy; if the node is gone, so is the copy."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        there = NodeAffinitySchedulingStrategy(node, soft=False)
-        options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": there}
-        self.removals.append(self.ray.remote(remove_copy).options(**options).remote(order))
+        strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+        options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": strategy}
+        self.removals.append(self.ray.remote(remove_copy).options(**options).remote(node_job))
 
 
-def _with_whole_paths(data: DataConfig) -> DataConfig:
-    """Return the same with absolute paths: workers have another current folder."""
+def _with_absolute_paths(data: DataConfig) -> DataConfig:
+    """Return the settings with absolute paths: workers run in another folder."""
     paths = {field: getattr(data, field) for field in ("source", "root", "test")}
     # A source of one word is the name of a data set, even if a folder here has the same name.
     if Path(data.source).name == data.source and not Path(data.source).is_file():

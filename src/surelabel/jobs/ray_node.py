@@ -24,6 +24,7 @@ STOP_SECONDS = 60.0
 """How long a run may take to save its state when it is cancelled or loses its Ray worker."""
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 NOT_SENT = {"lock", "state.pt"}
+"""Files of a run that stay on the node that trained it."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class NodeJob:
     is_shared: bool | None
     """Whether the node shares the caller's disk; None lets the node find out."""
     data_files: dict[str, Any]
-    """By path on the caller's machine, a Ray reference to the content of a data file."""
+    """Ray references to the contents of data files, by path on the caller's machine."""
 
     def shares_disk(self) -> bool:
         """Return whether this process sees the caller's folder."""
@@ -60,15 +61,15 @@ class NodeReport:
     log: str = ""
 
 
-def train_on_node(order: NodeJob) -> Iterator[NodeReport]:
+def train_on_node(node_job: NodeJob) -> Iterator[NodeReport]:
     """Train, and yield reports; this is the Ray task."""
-    if order.shares_disk():
-        for report, _ in _follow(order.job):
+    if node_job.shares_disk():
+        for report, _ in _follow(node_job.job):
             yield NodeReport(report)
         return
-    job = order.on_own_disk()
+    job = node_job.on_own_disk()
     job.folder.mkdir(mode=0o700, exist_ok=True)
-    job = replace(job, config=_with_data_files(order, job))
+    job = replace(job, config=_with_data_files(node_job, job))
     for report, log in _follow(job):
         if report.ending is None or report.ending.reason is not None:
             yield NodeReport(report, log=log)
@@ -76,9 +77,9 @@ def train_on_node(order: NodeJob) -> Iterator[NodeReport]:
             yield NodeReport(report, pack_run(job.path), _this_node())
 
 
-def remove_copy(order: NodeJob) -> None:
+def remove_copy(node_job: NodeJob) -> None:
     """Remove a run from the node that trained it; a Ray task, run once the files have arrived."""
-    shutil.rmtree(order.on_own_disk().path, ignore_errors=True)
+    shutil.rmtree(node_job.on_own_disk().path, ignore_errors=True)
 
 
 def _follow(job: Job) -> Iterator[tuple[Report, str]]:
@@ -119,14 +120,14 @@ def _this_node() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def _with_data_files(order: NodeJob, job: Job) -> RunConfig:
+def _with_data_files(node_job: NodeJob, job: Job) -> RunConfig:
     """Fetch data files that this node lacks, and return the configuration with their paths here."""
     data = job.config.data
     changes = {}
     for field in ("source", "test"):
         path = getattr(data, field)
-        if path in order.data_files and not Path(path).is_file():
-            changes[field] = str(_fetch(order.data_files[path], job.folder / "data" / Path(path).name))
+        if path in node_job.data_files and not Path(path).is_file():
+            changes[field] = str(_fetch(node_job.data_files[path], job.folder / "data" / Path(path).name))
     return job.config.model_copy(update={"data": data.model_copy(update=changes)})
 
 

@@ -1,4 +1,4 @@
-"""Run many trials, each once, whatever state their folder is in."""
+"""Run many trials: skip those that are done, resume or start the others."""
 
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from surelabel.errors import SurelabelError
 from surelabel.jobs.local_backend import Backend, LocalBackend
-from surelabel.jobs.progress import Overview, Progress
+from surelabel.jobs.progress import Overview, ProgressDisplay
 from surelabel.jobs.training_process import Report
 from surelabel.jobs.trial import Job, Trial, find_state
 
@@ -35,7 +35,7 @@ def run_all(
     *,
     workers: int = 1,
     backend: Backend | None = None,
-    progress: Progress | None = None,
+    progress: ProgressDisplay | None = None,
 ) -> Outcome:
     """Train every trial into folder/runs/NAME: skip finished runs, resume interrupted ones.
 
@@ -43,7 +43,7 @@ def run_all(
     the others. `backend` says where to train, by default in `workers` processes on this machine.
     On Ctrl-C runs save their states, and the same call resumes them.
     """
-    runner = _Runner(trials, Path(folder).absolute(), backend or LocalBackend(workers), progress or Progress())
+    runner = _Runner(trials, Path(folder).absolute(), backend or LocalBackend(workers), progress or ProgressDisplay())
     runner.run()
     return runner.outcome
 
@@ -51,16 +51,16 @@ def run_all(
 class _Runner:
     """The loop that starts jobs and reads their reports."""
 
-    def __init__(self, trials: Iterable[Trial], folder: Path, backend: Backend, progress: Progress) -> None:
+    def __init__(self, trials: Iterable[Trial], folder: Path, backend: Backend, progress: ProgressDisplay) -> None:
         self.trials = {trial.name: trial for trial in trials}
         self.folder, self.backend, self.progress = folder, backend, progress
         self.overview, self.outcome = Overview(self.trials.values()), Outcome()
         self.waiting: deque[Job] = deque()
         self.started: dict[str, Job] = {}
-        self.deaths: Counter[str] = Counter()
+        self.restarts: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Train what is not done yet."""
+        """Train the trials that are not done yet."""
         self._sort_out()
         self.progress.update(self.overview)
         if not self.waiting:
@@ -74,7 +74,7 @@ class _Runner:
                 self.progress.update(self.overview)
 
     def _sort_out(self) -> None:
-        """Sort trials into finished runs, jobs to train, and folders that hold something else."""
+        """Sort trials: finished runs, jobs to train, and folders that hold something else."""
         for name, trial in self.trials.items():
             job = Job(name, trial.config, self.folder)
             try:
@@ -99,11 +99,11 @@ class _Runner:
         if report.ending is None:
             return
         job = self.started.pop(report.name)
-        if report.ending.was_killed and self.deaths[job.name] < self.backend.retries:
-            self.deaths[job.name] += 1
+        if report.ending.can_resume and self.restarts[job.name] < self.backend.retries:
+            self.restarts[job.name] += 1
             self.overview.wait_again(job.name)
             self.waiting.appendleft(job)
-            self.progress.note(f"{job.name}: {report.ending.reason}; it is started again")
+            self.progress.note(f"{job.name}: {report.ending.reason}; restarting it")
         else:
             self._end(job.name, report.ending.reason)
 

@@ -1,7 +1,7 @@
 """Start a process that trains one run, and follow it by the files it writes.
 
 The run directory shows the epochs, their accuracies and that the run is done; the log shows
-warnings and the reason of a failure. `worker.py` is the program that the process executes.
+warnings and the reason for a failure. `worker.py` is the program that the process executes.
 """
 
 import json
@@ -22,18 +22,18 @@ from surelabel.runs.run_dir import RunDir
 
 WORKER = "surelabel.jobs.worker"
 POLL_SECONDS = 0.1
-"""Between two looks at the files of a run."""
+"""Pause between two reads of the files of a run."""
 EXIT_SECONDS = 30.0
 """How long a process may take to exit once its run is done."""
 FAILED, STOPPED = 1, 75
 """Exit codes: the last line of the log says why; the state is saved."""
 NOTE = "note: "
-"""How lines of the log begin that are warnings for the user."""
+"""Prefix of log lines that are warnings for the user."""
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """How far a training process is."""
+    """How far a training process has got."""
 
     pid: int
     num_epochs: int
@@ -48,8 +48,8 @@ class Ending:
     """How a job ended: done if there is no `reason`, else failed."""
 
     reason: str | None = None
-    was_killed: bool = False
-    """Whether the process died or was stopped, so that another one can resume the run."""
+    can_resume: bool = False
+    """Whether another process can resume the run: this one died, or was stopped."""
 
 
 @dataclass(frozen=True)
@@ -134,14 +134,13 @@ class TrainingProcess:
             if not self.job.start_file.is_file():
                 return
             self.progress = TrainingProgress(**json.loads(self.job.start_file.read_text(encoding="utf-8")))
+        # metrics.jsonl exists: the engine creates it before it reports the start.
         metrics = self.run.path / "metrics.jsonl"
         stamp = (metrics.stat().st_mtime_ns, metrics.stat().st_size)
         if stamp != self.metrics_stamp:
             self.metrics_stamp = stamp
-            lines = metrics.read_bytes().split(b"\n")[:-1]  # without a line that is still being written
-            if lines:
-                row = json.loads(lines[-1])
-                self.progress = replace(self.progress, epoch=row["epoch"], accuracy=accuracy_text(row))
+            if rows := self.run.metrics():
+                self.progress = replace(self.progress, epoch=rows[-1]["epoch"], accuracy=accuracy_text(rows[-1]))
 
     def _find_ending(self, code: int | None) -> Ending | None:
         is_done = self.run.is_done
@@ -156,10 +155,10 @@ class TrainingProcess:
         if is_done:
             return Ending()
         if code == STOPPED:
-            return Ending("stopped by a signal", was_killed=True)
+            return Ending("stopped by a signal", can_resume=True)
         if code == FAILED and (lines := self.read_log().split("\n")[:-1]):
             return Ending(lines[-1])
-        return Ending(f"its process died with {_describe(code)}; see {self.job.log_file}", was_killed=True)
+        return Ending(f"its process died with {_describe(code)}; see {self.job.log_file}", can_resume=True)
 
 
 def _environment(config: RunConfig) -> dict[str, str]:

@@ -88,7 +88,7 @@ class Job:
 
 
 def find_state(trial: Trial, path: Path) -> Literal["new", "begun", "done"]:
-    """Return how far the run of a trial at `path` is; raise if `path` holds something else."""
+    """Return how far the run of a trial at `path` has got; raise if `path` holds something else."""
     if RunDir(path).is_free:
         return "new"
     if not RunDir(path).has_begun:

@@ -2,7 +2,7 @@
 
 It trains the configuration in the file CONFIG into the directory RUN, or resumes the run there, and
 writes the file START when the first epoch starts. Its output is a log: warnings as lines that begin
-with "note:", and as the last line the reason of a failure. When its input is closed, which also
+with "note:", and as the last line the reason for a failure. When its input is closed, which also
 happens if the process that started it dies, it saves its state and exits.
 """
 

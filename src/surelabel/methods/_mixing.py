@@ -20,17 +20,19 @@ def sharpen(probability: Tensor, temperature: float) -> Tensor:
     return (probability.clamp(min=SMALLEST_PROBABILITY).log() / temperature).softmax(1)
 
 
-def mixing_share(alpha: float, clock: Clock) -> float:
+def draw_mixing_weight(alpha: float, clock: Clock) -> float:
     """Draw one lambda ~ Beta(alpha, alpha) for the whole batch.
 
     It is at least 1/2 (lambda or 1 - lambda), so that the first row of a pair dominates.
     """
     # NumPy, because torch's Beta takes no generator and would draw from the global one.
-    share = float(np.random.default_rng(clock.generator("mixing").initial_seed()).beta(alpha, alpha))
-    return max(share, 1 - share)
+    mixing_weight = float(np.random.default_rng(clock.generator("mixing").initial_seed()).beta(alpha, alpha))
+    return max(mixing_weight, 1 - mixing_weight)
 
 
-def mixed(parts: Sequence[tuple[Tensor, Tensor, Tensor]], share: float, clock: Clock) -> list[tuple[Tensor, Tensor]]:
+def mix(
+    parts: Sequence[tuple[Tensor, Tensor, Tensor]], mixing_weight: float, clock: Clock
+) -> list[tuple[Tensor, Tensor]]:
     """Mix every row with a partner drawn from the rows of all parts and all ranks.
 
     A part is (x, target, weight); rows of weight 0 are padding and never drawn as partners.
@@ -51,6 +53,9 @@ def mixed(parts: Sequence[tuple[Tensor, Tensor, Tensor]], share: float, clock: C
         start += len(x) * world_size()
         other_x = pool_x[own].to(torch.float32)
         result.append(
-            (share * x.to(torch.float32) + (1 - share) * other_x, share * target + (1 - share) * pool_target[own])
+            (
+                mixing_weight * x.to(torch.float32) + (1 - mixing_weight) * other_x,
+                mixing_weight * target + (1 - mixing_weight) * pool_target[own],
+            )
         )
     return result

@@ -40,7 +40,7 @@ def easiest(loss: Tensor, batch: Batch, forget_share: float, among: Tensor | Non
     return own_rows(smallest(gathered(loss.detach()), keep, allowed=allowed_everywhere))
 
 
-def estimated_noise_rate(losses: Tensor) -> float:
+def estimate_noise_rate(losses: Tensor) -> float:
     """Estimate the fraction of wrong labels as the weight of a mixture's high-loss component."""
     return float(1 - low_component_probability(losses).mean())
 

@@ -1,4 +1,4 @@
-"""Target estimation: CAR's Eq. 8 and its two rivals in the paper's last table.
+"""Targets: CAR's Eq. 8 and the two strategies that the paper's last table compares it with.
 
 The three classes share four methods: `update` takes detached (B, K) p and (B,) tau and returns what
 the loss aims at, (B, K); `tables` are the tables that hold it; `verdict` is what they say about the
@@ -24,6 +24,21 @@ Strategy = Literal["car", "none", "temporal_ensembling"]
 Momentum = Annotated[float, Field(ge=0, lt=1)]
 
 
+def default_start(task: Task) -> int:
+    """Return the published share of the run, as an epoch."""
+    return task.epochs_of(PUBLISHED_START_SHARE)
+
+
+def is_update_epoch(epoch: int, start: int, period: int) -> bool:
+    """Return whether targets change in this epoch: from `start` on, the last of each period."""
+    return epoch >= start and epoch % period == 0
+
+
+def count_updates(epochs: int, start: int, period: int) -> int:
+    """Return how often a row can be updated in a run of `epochs`."""
+    return sum(is_update_epoch(epoch, start, period) for epoch in range(1, epochs + 1))
+
+
 class GivenLabels(nn.Module):
     """Targets that stay the given labels."""
 
@@ -36,7 +51,7 @@ class GivenLabels(nn.Module):
         return []
 
     def verdict(self, rows: Rows) -> Verdict:
-        """Return the running mean of p at the given label, and the final prediction."""
+        """Return the default verdict: the running mean of p, and the final prediction."""
         return Verdict(rows.mean_given_probability, rows.prediction)
 
     def advice(self) -> list[str]:
@@ -54,7 +69,7 @@ class MomentumTargets(nn.Module):
     def __init__(self, task: Task, start: int, momentum: float, threshold: float) -> None:
         super().__init__()
         self.start, self.momentum, self.threshold = start, momentum, threshold
-        self.period, self.epochs = task.rate_period, task.epochs
+        self.period, self.epochs, self.default_start = task.restart_period, task.epochs, default_start(task)
         self.table = SampleStore.one_hot(task.given, task.num_classes)
         self.blends = SampleStore(task.num_samples)
 
@@ -68,12 +83,7 @@ class MomentumTargets(nn.Module):
 
     def is_due(self, epoch: int) -> bool:
         """Return whether targets change in this epoch."""
-        return epoch >= self.start and epoch % self.period == 0
-
-    @property
-    def num_updates(self) -> int:
-        """How often a row can be blended in the whole run."""
-        return sum(self.is_due(epoch) for epoch in range(1, self.epochs + 1))
+        return is_update_epoch(epoch, self.start, self.period)
 
     def tables(self) -> list[TargetTable]:
         """Return the table of t."""
@@ -87,14 +97,13 @@ class MomentumTargets(nn.Module):
 
     def advice(self) -> list[str]:
         """Return a warning if labels keep more than half of their weight in the targets."""
-        updates = self.num_updates
+        updates = count_updates(self.epochs, self.start, self.period)
         if updates and self.momentum**updates <= 0.5:
             return []
-        start = max(1, round(PUBLISHED_START_SHARE * self.epochs))
         period = self.period if self.period <= self.epochs else 1
-        possible = sum(epoch >= start and epoch % period == 0 for epoch in range(1, self.epochs + 1))
+        possible = count_updates(self.epochs, self.default_start, period)
         advice = "" if period == self.period else "a learning rate without restarts and "
-        advice += f"correction_start={start}"
+        advice += f"correction_start={self.default_start}"
         if self.momentum**possible > 0.5:
             advice += f" and momentum={math.floor(100 * 0.5 ** (1 / possible)) / 100:.2f}"
         return [
@@ -115,7 +124,8 @@ class TemporalEnsembling(nn.Module):
 
     def __init__(self, task: Task, start: int, momentum: float) -> None:
         super().__init__()
-        self.start, self.momentum, self.epochs = start, momentum, task.epochs
+        self.start, self.momentum = start, momentum
+        self.epochs, self.default_start = task.epochs, default_start(task)
         self.table = SampleStore(task.num_samples, task.num_classes)
         self.register_buffer("has_started", torch.tensor(False))
 
@@ -145,7 +155,7 @@ class TemporalEnsembling(nn.Module):
         if self.start <= self.epochs:
             return []
         last = f"correction_start={self.start} is beyond the last of {self.epochs} epochs"
-        return [f"these settings can never correct a label: {last}; use correction_start={max(1, self.epochs // 8)}"]
+        return [f"these settings can never correct a label: {last}; use correction_start={self.default_start}"]
 
 
 Targets = GivenLabels | MomentumTargets | TemporalEnsembling
@@ -153,7 +163,7 @@ Targets = GivenLabels | MomentumTargets | TemporalEnsembling
 
 def make_targets(task: Task, strategy: Strategy, start: int | None, momentum: float, threshold: float = 0.0) -> Targets:
     """Make the targets of a strategy; `start` is by default the published share of the run."""
-    start = task.share(PUBLISHED_START_SHARE) if start is None else start
+    start = default_start(task) if start is None else start
     if strategy == "none":
         return GivenLabels()
     if strategy == "temporal_ensembling":
@@ -170,8 +180,8 @@ def judge_by_targets(rows: Rows, target: Tensor, given_weight: Tensor) -> Verdic
     row that was never updated is judged by the running mean alone. In the corrected label it is
     replaced by the final prediction. docs/decisions/0004 has the measurements.
     """
-    seen = rows.mean_given_probability
-    supported = (rows.at_given(target) - given_weight * (1 - seen)).clamp(0, 1)
+    running_mean = rows.mean_given_probability
+    supported = (rows.at_given(target) - given_weight * (1 - running_mean)).clamp(0, 1)
     given = F.one_hot(rows.given, target.shape[1])
     corrected = (target + given_weight[:, None] * (rows.prediction - given)).clamp(min=0)
-    return Verdict((supported + seen) / 2, corrected / corrected.sum(1, keepdim=True))
+    return Verdict((supported + running_mean) / 2, corrected / corrected.sum(1, keepdim=True))

@@ -44,7 +44,7 @@ from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
-from surelabel.methods._mixing import mixed, mixing_share
+from surelabel.methods._mixing import draw_mixing_weight, mix
 from surelabel.methods.dividemix import uniformity_penalty
 
 PUBLISHED_WARM_UP_SHARE = 105 / 300
@@ -162,7 +162,7 @@ class BetaMixture(Method):
         super().__init__(task)
         self.variant, self.mixup_alpha, self.uniformity_weight = variant, mixup_alpha, uniformity_weight
         self.warm_up = task.warm_up(PUBLISHED_WARM_UP_SHARE) if warm_up is None else warm_up
-        self.on_given = task.share(PUBLISHED_DYNAMIC_SHARE) if variant == "dynamic" else 0
+        self.on_given = task.epochs_of(PUBLISHED_DYNAMIC_SHARE) if variant == "dynamic" else 0
         self.network = task.network()
         self.register_buffer("wrong", torch.zeros(task.num_samples))
 
@@ -185,7 +185,7 @@ class BetaMixture(Method):
     def warm_up_step(self, batch: Batch, clock: Clock) -> Step:
         """Compute the loss of plain mixup."""
         given = F.one_hot(batch.label, self.task.num_classes).float()
-        ((x, target),) = mixed([(batch.x, given, batch.weight)], mixing_share(self.mixup_alpha, clock), clock)
+        ((x, target),) = mix([(batch.x, given, batch.weight)], draw_mixing_weight(self.mixup_alpha, clock), clock)
         return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))})
 
     def step(self, batch: Batch, clock: Clock) -> Step:
@@ -196,7 +196,7 @@ class BetaMixture(Method):
         if self.variant == "dynamic":
             x, target = self.mix_by_belief(batch, target, clock)
         else:
-            ((x, target),) = mixed([(batch.x, target, batch.weight)], mixing_share(self.mixup_alpha, clock), clock)
+            ((x, target),) = mix([(batch.x, target, batch.weight)], draw_mixing_weight(self.mixup_alpha, clock), clock)
         logits = self.network(x).logits
         terms = {
             "bootstrap": batch.mean(cross_entropy(logits, target)),
@@ -227,7 +227,7 @@ class BetaMixture(Method):
         """Mix inputs by the belief in each partner's label, and average the targets."""
         belief = 1 - self.wrong[batch.index].clamp(EDGE, 1 - EDGE)
         # A share of 0 is the partner itself; its belief is passed as a further target column.
-        ((other_x, other),) = mixed([(batch.x, torch.cat([target, belief[:, None]], 1), batch.weight)], 0.0, clock)
+        ((other_x, other),) = mix([(batch.x, torch.cat([target, belief[:, None]], 1), batch.weight)], 0.0, clock)
         share = (belief / (belief + other[:, -1])).view(-1, *[1] * (batch.x.dim() - 1))
         return share * batch.x.to(other_x.dtype) + (1 - share) * other_x, (target + other[:, :-1]) / 2
 

@@ -3,11 +3,12 @@
 The paper's equations in order; t is the target, p the softmax, tau the confidence:
 
     Eq. 2   tau = sigmoid(h)                                 Outputs.tau
-    Eq. 3   L_cace = -sum t log(tau (p - t) + t)             car_terms, first
-    Eq. 4   L_p = -log tau                                   car_terms, second
+    Eq. 3   L_cace = -sum t log(tau (p - t) + t)             car_terms(...).cace
+    Eq. 4   L_p = -log tau                                   car_terms(...).penalty
     Eq. 5   L_CAL = L_cace + lambda L_p                      weigh, with beta = 0
-    Eq. 6   L_r-cace = -sum (tau (p - t) + t) log t          car_terms, third; log 0 = A = -4
-    Eq. 7   L_CAR = L_cace + lambda L_p + beta L_r-cace      weigh; car_loss is the sum
+    Eq. 6   L_r-cace = -sum (tau (p - t) + t) log t          car_terms(...).reverse; log 0 = A = -4
+    Eq. 7   L_CAR = L_cace + lambda L_p + beta L_r-cace      weigh; added up by car_loss and, in
+                                                             training, by the engine
     Eq. 8   t <- alpha t + (1 - alpha) p                     _targets.MomentumTargets; Algorithm 1
 
 The authors' code is MacLLL/NAL on GitHub (MIT licence), published with their later paper on the
@@ -30,7 +31,6 @@ Where the text leaves something open, we decided:
 - The verdict on a label is ours: _targets.judge_by_targets and docs/decisions/0004.
 """
 
-from functools import reduce
 from typing import Annotated, Any, Literal, NamedTuple
 
 import torch
@@ -50,8 +50,8 @@ def confidence_of(outputs: Outputs) -> Tensor:
     return outputs.logits.softmax(1).amax(1) if outputs.confidence_logit is None else outputs.tau
 
 
-def log_tau(logits: Tensor, confidence_logit: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return log tau and log (1 - tau), exact for tau next to 0 and 1."""
+def log_confidence(logits: Tensor, confidence_logit: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return log tau and log (1 - tau), (B,) each, exact for tau next to 0 and 1."""
     if confidence_logit is not None:
         return F.logsigmoid(confidence_logit), F.logsigmoid(-confidence_logit)
     log_p = F.log_softmax(logits, 1)
@@ -60,7 +60,7 @@ def log_tau(logits: Tensor, confidence_logit: Tensor | None) -> tuple[Tensor, Te
 
 
 class CarTerms(NamedTuple):
-    """The three terms of the loss, not yet weighted: (B,) each, or their means."""
+    """The three terms of the loss, not yet weighted: (B,) each; after `batch.mean`, scalars."""
 
     cace: Tensor
     penalty: Tensor
@@ -72,10 +72,10 @@ def car_terms(
 ) -> CarTerms:
     """Compute Eq. 3, 4 and 6 per sample: (B, K) logits, (B,) confidence logits, (B, K) targets.
 
-    Without confidence logits tau is max p, with its gradient. All is computed in log space: log q =
-    log(tau p + (1 - tau) t) by logaddexp, so that nothing is clamped and no gradient vanishes for
-    logits of a hundred or tau next to 0 or 1. Half types are promoted to float32. No gradient flows
-    through the target.
+    Without confidence logits tau is max p, with its gradient. Everything is computed in log space:
+    log q = log(tau p + (1 - tau) t) by logaddexp, so that p, tau and q need no clamp and no
+    gradient vanishes for logits of a hundred or tau next to 0 or 1. Half-precision types are
+    promoted to float32. No gradient flows through the target.
     """
     if target.shape != logits.shape:
         raise ValueError(f"target must be (B, K) like the logits {tuple(logits.shape)}, got {tuple(target.shape)}")
@@ -83,21 +83,25 @@ def car_terms(
         raise ValueError(f"confidence_logit must be (B,) = ({len(logits)},), got {tuple(confidence_logit.shape)}")
     dtype = torch.promote_types(logits.dtype, torch.float32)
     logits, target = logits.to(dtype), target.detach().to(dtype)
-    log_sure, log_doubt = log_tau(logits, None if confidence_logit is None else confidence_logit.to(dtype))
+    confidence_logit = None if confidence_logit is None else confidence_logit.to(dtype)
+    log_tau, log_one_minus_tau = log_confidence(logits, confidence_logit)
     log_p = F.log_softmax(logits, 1)
     has_target = target > 0
-    # Where t = 0 the value is multiplied by t: any finite value of log t keeps gradients finite.
+    # Where t = 0, log t is a placeholder that torch.where discards below: log 0 = -inf could make
+    # gradients NaN.
     log_t = torch.where(has_target, target, 1.0).log()
-    log_tau_p = log_sure[:, None] + log_p
-    log_q = torch.where(has_target, torch.logaddexp(log_tau_p, log_doubt[:, None] + log_t), log_tau_p)
+    log_tau_p = log_tau[:, None] + log_p
+    log_q = torch.where(has_target, torch.logaddexp(log_tau_p, log_one_minus_tau[:, None] + log_t), log_tau_p)
+    # 0 log 0 = 0.
     cace = -(target * torch.where(has_target, log_q, 0.0)).sum(1)
-    # q sums to one over classes, and log 0 = A.
+    # log 0 = A, and log t is never taken below A: docs/decisions/0002.
     reverse = -(log_q.exp() * torch.where(has_target, log_t, log_zero).clamp(min=log_zero)).sum(1)
-    return CarTerms(cace, -log_sure, reverse)
+    return CarTerms(cace, -log_tau, reverse)
 
 
 def weigh(terms: CarTerms, penalty_weight: float, reverse_weight: float) -> dict[str, Tensor]:
     """Return the summands of Eq. 7; for beta = 0 they are those of Eq. 5."""
+    # A term that weighs nothing is left out of the metrics.
     weighted = {"cace": terms.cace, "penalty": penalty_weight * terms.penalty}
     return weighted | {"reverse": reverse_weight * terms.reverse} if reverse_weight else weighted
 
@@ -113,12 +117,17 @@ def car_loss(
 ) -> Tensor:
     """Compute Eq. 7 per sample, (B,); the weights are lambda and beta, and `log_zero` is A."""
     terms = car_terms(logits, confidence_logit, target, log_zero=log_zero)
-    return reduce(torch.add, weigh(terms, penalty_weight, reverse_weight).values())
+    return torch.stack(tuple(weigh(terms, penalty_weight, reverse_weight).values())).sum(0)
 
 
 def default_penalty_weight(num_classes: int) -> float:
-    """Return a lambda with which gradients start damped to Q0 = lambda / (K - 1) >= 0.1."""
+    """Return the default lambda, with which Q0 is at least 0.1: docs/decisions/0003."""
     return max(0.5, 0.1 * (num_classes - 1))
+
+
+def initial_damping(penalty_weight: float, num_classes: int) -> float:
+    """Return Q0, the fraction of cross entropy's gradient at the start: docs/theory.md."""
+    return min(1.0, penalty_weight / (num_classes - 1))
 
 
 class CAR(Method):
@@ -166,7 +175,7 @@ class CAR(Method):
         self.register_load_state_dict_pre_hook(rename_tau_of_0_1_0)  # type: ignore[no-untyped-call]  # torch's
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Run lines 5 to 11 of Algorithm 1: update the targets, then compute Eq. 7."""
+        """Run lines 5 to 10 of Algorithm 1: update the targets, then compute the terms of Eq. 7."""
         outputs = self.network(batch.x)
         probability, tau = outputs.logits.detach().softmax(1), confidence_of(outputs).detach()
         target = self.target.update(batch, clock, probability, tau)
@@ -193,11 +202,11 @@ class CAR(Method):
         if problem == "settings":
             return self.target.advice()
         classes = self.task.num_classes
-        start = min(1.0, self.penalty_weight / (classes - 1))
-        if start == 1:
+        damping = initial_damping(self.penalty_weight, classes)
+        if damping == 1:
             return super().advice(problem)
         return [
-            f"penalty_weight={self.penalty_weight:g} damps gradients to Q0={start:.3g} at the start; "
+            f"penalty_weight={self.penalty_weight:g} damps gradients to Q0={damping:.3g} at the start; "
             f"try penalty_weight={max(2 * self.penalty_weight, 0.25 * (classes - 1)):.3g}"
         ]
 

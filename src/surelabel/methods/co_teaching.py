@@ -7,7 +7,8 @@ epochs.
 Where we differ from the authors' code:
 
 - The published runs are GIVEN the true noise rate. Our default estimates it from the losses after a
-  warm-up of T_k epochs (a two-component mixture) and logs it; `forget_rate` is the explicit option.
+  warm-up of T_k epochs, at least five in a run of ten or more (a two-component mixture), and logs
+  it; T then counts from the end of the warm-up. `forget_rate` sets it explicitly.
 - The mean over selected samples is taken once (their code divides by the count again, which Adam
   hides and SGD does not).
 - At least one sample is selected; ties are broken by position and NaN losses sort last.
@@ -22,14 +23,9 @@ from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
-from surelabel.methods._selection import easiest, estimated_noise_rate, low_component_probability
+from surelabel.methods._selection import easiest, estimate_noise_rate, low_component_probability
 
 PUBLISHED_RAMP_SHARE = 10 / 200
-
-
-def forget_share(epoch: int, ramp: int, rate: float) -> float:
-    """Return the share of a batch to leave out: it grows to `rate` over `ramp` epochs."""
-    return rate * min(epoch / ramp, 1.0)
 
 
 class CoTeaching(Method):
@@ -61,7 +57,7 @@ class CoTeaching(Method):
         super().__init__(task)
         self.first = task.network()
         self.second = task.network()
-        self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
+        self.ramp = task.epochs_of(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
         self.warm_up = 0 if forget_rate is not None else max(self.ramp, task.warm_up(PUBLISHED_RAMP_SHARE))
         self.register_buffer("rate", torch.tensor(torch.nan if forget_rate is None else forget_rate))
         self.register_buffer("clean_probability", torch.ones(task.num_samples), persistent=False)
@@ -74,7 +70,7 @@ class CoTeaching(Method):
         """Plan one pass over all samples, and estimate the noise rate once."""
         if self.rate.isnan() and run.clock.epoch > self.warm_up:
             losses = run.collect(self.mean_loss, View(augment=False))
-            self.rate.fill_(estimated_noise_rate(losses))
+            self.rate.fill_(estimate_noise_rate(losses))
             run.note("forget_rate", float(self.rate))
         return [Pass(self.step, {"batch": View()})]
 
@@ -82,15 +78,15 @@ class CoTeaching(Method):
         """Compute each network's mean loss over the samples that the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]
-        by_first, by_second = (easiest(loss, batch, self.forget(clock)) for loss in losses)
+        by_first, by_second = (easiest(loss, batch, self.forget_share(clock)) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 
-    def forget(self, clock: Clock) -> float:
-        """Return the share of a batch to leave out now: nothing in the warm-up."""
+    def forget_share(self, clock: Clock) -> float:
+        """Return the share of a batch to leave out: 0 in the warm-up, then growing to `rate`."""
         if clock.epoch <= self.warm_up:
             return 0.0
-        return forget_share(clock.epoch - self.warm_up, self.ramp, float(self.rate))
+        return float(self.rate) * min((clock.epoch - self.warm_up) / self.ramp, 1.0)
 
     def mean_loss(self, batch: Batch) -> Tensor:
         """Return the (B,) losses at the given labels, mean over both networks."""

@@ -56,7 +56,7 @@ class CoTeachingPlus(CoTeaching):
         all_samples: NonNegativeInt | None = None,
     ) -> None:
         super().__init__(task, forget_rate=forget_rate, ramp=ramp)
-        published = max(task.share(PUBLISHED_AGREEMENT_SHARE), self.warm_up + self.ramp)
+        published = max(task.epochs_of(PUBLISHED_AGREEMENT_SHARE), self.warm_up + self.ramp)
         self.all_samples = published if all_samples is None else all_samples
 
     def step(self, batch: Batch, clock: Clock) -> Step:
@@ -69,6 +69,6 @@ class CoTeachingPlus(CoTeaching):
         among = torch.ones_like(batch.label, dtype=torch.bool)
         if clock.epoch > self.all_samples:
             among = logits[0].argmax(1) != logits[1].argmax(1)
-        by_first, by_second = (easiest(loss, batch, self.forget(clock), among) for loss in losses)
+        by_first, by_second = (easiest(loss, batch, self.forget_share(clock), among) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))

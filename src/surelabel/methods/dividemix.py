@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
-from surelabel.methods._mixing import mixed, mixing_share, sharpen
+from surelabel.methods._mixing import draw_mixing_weight, mix, sharpen
 from surelabel.methods._selection import low_component_probability
 
 
@@ -87,7 +87,7 @@ class DivideMix(Method):
         self.first = task.network()
         self.second = task.network()
         self.warm_up = task.warm_up(10 / 300) if warm_up is None else warm_up
-        self.unlabelled_ramp = task.share(16 / 300) if unlabelled_ramp is None else unlabelled_ramp
+        self.unlabelled_ramp = task.epochs_of(16 / 300) if unlabelled_ramp is None else unlabelled_ramp
         self.clean_threshold, self.temperature, self.mixup_alpha = clean_threshold, temperature, mixup_alpha
         self.unlabelled_weight, self.confidence_penalty, self.strong = unlabelled_weight, confidence_penalty, strong
         self.register_buffer("clean_probability", torch.ones(2, task.num_samples))
@@ -154,11 +154,11 @@ class DivideMix(Method):
     ) -> Step:
         """Compute the losses of MixMatch on refined and guessed labels."""
         refined = self.refined(network, labelled, clean[labelled.index])
-        parts = [(x, refined, labelled.weight) for x in labelled.views]
+        parts = [(x, refined, labelled.weight) for x in labelled.copies]
         if unlabelled is not None:
             guessed = self.guessed(network, helper, unlabelled)
-            parts += [(x, guessed, unlabelled.weight) for x in unlabelled.views]
-        mixes = mixed(parts, mixing_share(self.mixup_alpha, clock), clock)
+            parts += [(x, guessed, unlabelled.weight) for x in unlabelled.copies]
+        mixes = mix(parts, draw_mixing_weight(self.mixup_alpha, clock), clock)
         logits = network(torch.cat([x for x, _ in mixes])).logits
         outputs = list(zip(logits.split([len(x) for x, _ in mixes]), (target for _, target in mixes), strict=True))
 
@@ -204,7 +204,7 @@ def guess(networks: list[nn.Module], batch: Batch) -> Tensor:
     was_training = [network.training for network in networks]
     for network in networks:
         network.eval()
-    guesses = [network(x).logits.softmax(1) for network in networks for x in batch.views]
+    guesses = [network(x).logits.softmax(1) for network in networks for x in batch.copies]
     for network, training in zip(networks, was_training, strict=True):
         network.train(training)
     return torch.stack(guesses).mean(0)

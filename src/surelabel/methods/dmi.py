@@ -109,7 +109,7 @@ class DMI(Method):
 
     def stages(self) -> list[Stage]:
         """Train with cross entropy, then with the determinant if the run has a second epoch."""
-        first = min(self.task.share(PUBLISHED_PRETRAINING_SHARE), max(1, self.task.epochs - 1))
+        first = min(self.task.epochs_of(PUBLISHED_PRETRAINING_SHARE), max(1, self.task.epochs - 1))
         holds_out = bool(self.held_out.any())
         pretrain = Stage(
             "pretrain",

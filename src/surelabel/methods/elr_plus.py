@@ -61,7 +61,7 @@ from surelabel.core import (
     View,
 )
 from surelabel.core.losses import cross_entropy
-from surelabel.methods._mixing import mixed, mixing_share
+from surelabel.methods._mixing import draw_mixing_weight, mix
 from surelabel.methods.elr import clamped_probability, early_learning_regulariser
 from surelabel.methods.mean_teacher import ramp_up
 
@@ -115,7 +115,7 @@ class ELRPlus(Method):
     ) -> None:
         super().__init__(task)
         self.regularisation, self.momentum, self.average_decay = regularisation, momentum, average_decay
-        self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
+        self.ramp = task.epochs_of(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
         self.mixup_alpha, self.ramped, self.reweighted = mixup_alpha, ramped, reweighted
         self.first, self.second = task.network(), task.network()
         self.first_average, self.second_average = (EMA(n, self.decay) for n in (self.first, self.second))
@@ -141,7 +141,7 @@ class ELRPlus(Method):
         seen = teacher(batch.x).logits
         table.blend(batch.index, seen.softmax(1), self.momentum)
         given = F.one_hot(batch.label, self.task.num_classes)
-        x, label, q = self.mix(batch, given, table.read(batch.index), clock)
+        x, label, q = self.mix_rows(batch, given, table.read(batch.index), clock)
         logits = network(x).logits
         pull = early_learning_regulariser(clamped_probability(logits), q)
         weight = self.regularisation * (float(self.ramp_now) if self.ramped else 1.0)
@@ -151,10 +151,10 @@ class ELRPlus(Method):
         }
         return Step(terms, seen=seen)
 
-    def mix(self, batch: Batch, given: Tensor, target: Tensor, clock: Clock) -> tuple[Tensor, Tensor, Tensor]:
+    def mix_rows(self, batch: Batch, given: Tensor, target: Tensor, clock: Clock) -> tuple[Tensor, Tensor, Tensor]:
         """Mix inputs, labels and targets with the same partners."""
-        share = mixing_share(self.mixup_alpha, clock) if self.mixup_alpha else 1.0
-        ((x, both),) = mixed([(batch.x, torch.cat([given, target], 1), batch.weight)], share, clock)
+        mixing_weight = draw_mixing_weight(self.mixup_alpha, clock) if self.mixup_alpha else 1.0
+        ((x, both),) = mix([(batch.x, torch.cat([given, target], 1), batch.weight)], mixing_weight, clock)
         label, q = both.chunk(2, 1)
         return x, label, q
 

@@ -74,7 +74,7 @@ class GCE(Method):
         super().__init__(task)
         self.q, self.truncated, self.threshold = q, truncated, threshold
         self.network = task.network()
-        self.start, self.interval = task.share(PUBLISHED_PRUNING_SHARE), task.share(PUBLISHED_INTERVAL_SHARE)
+        self.start, self.interval = task.epochs_of(PUBLISHED_PRUNING_SHARE), task.epochs_of(PUBLISHED_INTERVAL_SHARE)
         if truncated:
             self.kept = SampleStore(task.num_samples, fill=1)
 

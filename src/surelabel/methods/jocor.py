@@ -69,5 +69,5 @@ class JoCoR(CoTeaching):
         """Return the mean joint loss over the samples that it selects."""
         first, second = self.first(batch.x).logits, self.second(batch.x).logits
         joint = joint_loss(first, second, batch.label, self.agreement)
-        kept = easiest(joint, batch, self.forget(clock))
+        kept = easiest(joint, batch, self.forget_share(clock))
         return Step({"joint": batch.mean(joint, where=kept)}, seen=((first + second) / 2).detach())

@@ -107,8 +107,8 @@ class JointOptimization(Method):
     ) -> None:
         super().__init__(task)
         self.rate, self.prior_weight, self.entropy_weight = rate, prior_weight, entropy_weight
-        self.label_epochs = task.share(LABEL_SHARE)
-        self.begin = min(task.share(BEGIN_SHARE), self.label_epochs) if begin is None else begin
+        self.label_epochs = task.epochs_of(LABEL_SHARE)
+        self.begin = min(task.epochs_of(BEGIN_SHARE), self.label_epochs) if begin is None else begin
         window = min(WINDOW if window is None else window, self.begin, self.label_epochs)
         self.network = task.network()
         self.target = SampleStore.one_hot(task.given, task.num_classes)

@@ -87,7 +87,7 @@ class MeanTeacher(Method):
     ) -> None:
         super().__init__(task)
         self.consistency_weight = consistency_weight
-        self.ramp = task.share(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
+        self.ramp = task.epochs_of(PUBLISHED_RAMP_SHARE) if ramp is None else ramp
         self.network = task.network()
         self.teacher = EMA(self.network, partial(warmed_up, decay=decay))
 
@@ -101,7 +101,7 @@ class MeanTeacher(Method):
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Return cross entropy, and the disagreement with the teacher on the second copy."""
-        first, second = batch.views
+        first, second = batch.copies
         logits = self.network(first).logits
         weight = self.consistency_weight * ramp_up(clock.progress, self.ramp)
         terms = {

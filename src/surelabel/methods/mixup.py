@@ -24,7 +24,7 @@ from pydantic import NonNegativeFloat
 
 from surelabel.core import Batch, Clock, Method, Step, Task
 from surelabel.core.losses import cross_entropy
-from surelabel.methods._mixing import mixed, mixing_share
+from surelabel.methods._mixing import draw_mixing_weight, mix
 
 
 class Mixup(Method):
@@ -46,7 +46,7 @@ class Mixup(Method):
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Return cross entropy on the mixed rows."""
-        share = mixing_share(self.alpha, clock) if self.alpha > 0 else 1.0
+        mixing_weight = draw_mixing_weight(self.alpha, clock) if self.alpha > 0 else 1.0
         given = F.one_hot(batch.label, self.task.num_classes).float()
-        ((x, target),) = mixed([(batch.x, given, batch.weight)], share, clock)
+        ((x, target),) = mix([(batch.x, given, batch.weight)], mixing_weight, clock)
         return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))})

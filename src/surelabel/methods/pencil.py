@@ -112,7 +112,7 @@ class PENCIL(Method):
         self.rate, self.label_rate = rate, label_rate
         self.given_weight = PUBLISHED_GIVEN_WEIGHT / task.num_classes if given_weight is None else given_weight
         self.entropy_weight = entropy_weight
-        self.backbone = min(task.share(BACKBONE_SHARE) if backbone is None else backbone, task.epochs)
+        self.backbone = min(task.epochs_of(BACKBONE_SHARE) if backbone is None else backbone, task.epochs)
         self.network = task.network()
         self.label = SampleStore.one_hot(task.given, task.num_classes)
         self.label.rows.copy_((INITIAL_LOGIT * self.label.rows).softmax(1))
@@ -120,7 +120,7 @@ class PENCIL(Method):
     def stages(self) -> list[Stage]:
         """Train the backbone, then labels too, then with fixed labels; short runs end earlier."""
         optimiser = OptimiserConfig(rate=self.rate, weight_decay=1e-4, schedule=Constant())
-        end = min(self.task.share(LABELS_END_SHARE, least=self.backbone + 1), self.task.epochs)
+        end = min(self.task.epochs_of(LABELS_END_SHARE, least=self.backbone + 1), self.task.epochs)
         second, third = end - self.backbone, self.task.epochs - end
         stages = [
             Stage("backbone", self.backbone, self.backbone_step, optimiser=optimiser),

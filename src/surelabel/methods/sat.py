@@ -48,7 +48,7 @@ class SAT(Method):
         momentum: Annotated[float, Field(ge=0, le=1)] = 0.9,
     ) -> None:
         super().__init__(task)
-        self.correction_start = task.share(PUBLISHED_START_SHARE) if correction_start is None else correction_start
+        self.correction_start = task.epochs_of(PUBLISHED_START_SHARE) if correction_start is None else correction_start
         self.momentum = momentum
         self.network = task.network()
         self.target = SampleStore.one_hot(task.given, task.num_classes)

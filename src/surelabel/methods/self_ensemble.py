@@ -10,19 +10,21 @@ Iteration 0 keeps all labels. An iteration ends when the accuracy on the given l
 tenth has stopped improving. The next one starts from its best teacher, with the labels that the
 ensemble kept at that epoch. Samples whose label is filtered stay, without a label.
 
-The authors published no code. Unverified, because we had only a summary: alpha (0.9 here), the mean
-teacher's settings (Tarvainen and Valpola's here, from memory: d = min(1 - 1 / (t + 1), 0.999), and
-a weight that grows as exp(-5 (1 - x)^2), to 100 in theirs and to 10 in ours, which have 0.96 and
-0.98 on digits), whose prediction enters zbar (here the teacher's in evaluation mode, without
-augmentation), that an iteration continues from the best model instead of new weights, and what the
-supervised mean divides by (here the number kept).
+The authors published no code, and we had only a summary. Our choices, unverified:
+
+- alpha is 0.9.
+- d and the shape in which lambda grows are those of mean_teacher.py. lambda grows to 10 (digits:
+  0.98, against 0.96 with mean teacher's 100).
+- zbar takes the teacher's predictions in evaluation mode, without augmentation.
+- An iteration continues from the best model instead of new weights.
+- The supervised mean is over the kept labels.
 
 We decided:
 
-- The run's epochs are the whole budget. An iteration has at most a quarter of them; if it ends
-  early, further iterations use its epochs. The authors stop when an iteration does not improve the
-  held-out accuracy, and return the best model; here iterations continue to the end of the run,
-  whose result is the last teacher, as every method's is its last epoch.
+- The run's epochs are the whole budget. An iteration has at most 1 / `iterations` of them; if it
+  ends early, further iterations use its epochs. The authors stop when an iteration does not
+  improve the held-out accuracy, and return the best model; here iterations continue to the end of
+  the run, whose result is the last teacher, as every method's is its last epoch.
 - The held-out tenth is part of the training rows: it is trained on without its labels.
 - If filtering removes all labels of a class, the class keeps all of them: it could not come back
   otherwise.
@@ -35,7 +37,6 @@ label 0.9982.
 """
 
 import copy
-import math
 from functools import partial
 from typing import Annotated
 
@@ -59,19 +60,15 @@ from surelabel.core import (
     View,
 )
 from surelabel.core.losses import cross_entropy
+from surelabel.methods.mean_teacher import disagreement, ramp_up, warmed_up
 
 HELD_OUT_SHARE = 0.1
-RAMP_SHARE = 30 / 180
-"""Mean teacher's share of a run over which the consistency weight grows; from memory."""
-
-
-def teacher_decay(largest: float, update: int) -> float:
-    """Return d at an update, counted from 1: an arithmetic mean first, then a momentum."""
-    return min(1 - 1 / (update + 1), largest)
+CONSISTENCY_RAMP_SHARE = 30 / 180
+"""Share of a run over which lambda grows: our choice; mean teacher's published ramp is 5/180."""
 
 
 def filtered(ensemble: Tensor, given: Tensor, candidates: Tensor) -> Tensor:
-    """Return (N,) which `candidates` keep their label: those that the ensemble agrees with."""
+    """Return an (N,) mask of the `candidates` whose label the ensemble predicts, which keep it."""
     agrees = candidates & (ensemble.argmax(1) == given)
     # A class that would lose all its labels keeps them.
     is_empty = torch.bincount(given[agrees], minlength=ensemble.shape[1]) == 0
@@ -80,7 +77,10 @@ def filtered(ensemble: Tensor, given: Tensor, candidates: Tensor) -> Tensor:
 
 @torch.no_grad()
 def copy_weights(source: nn.Module, destination: nn.Module) -> None:
-    """Copy parameters and buffers in place."""
+    """Copy parameters and buffers in place.
+
+    By position: a data-parallel network has other names.
+    """
     for tensors in (nn.Module.parameters, nn.Module.buffers):
         for value, place in zip(tensors(source), tensors(destination), strict=True):
             place.copy_(value)
@@ -94,8 +94,8 @@ class SelfEnsemble(Method):
           prediction enters it
         decay: d, the share of the teacher's weights that stays in a step
         consistency_weight: lambda, the weight of the student's distance from the teacher
-        consistency_ramp: epochs over which lambda grows; default mean teacher's share of a run
-        iterations: as many as the run has epochs for; more follow if some end early
+        consistency_ramp: epochs over which lambda grows; default 30/180 of the run
+        iterations: how many share the run's epochs; more follow if some end early
         patience: epochs without a better score after which an iteration ends; default a quarter of
           an iteration
     """
@@ -110,7 +110,9 @@ class SelfEnsemble(Method):
     best_kept: Tensor
     best_score: Tensor
     stale: Tensor
+    """Epochs since the best score."""
     spent: Tensor
+    """Epochs of each finished iteration."""
 
     def __init__(
         self,
@@ -125,11 +127,12 @@ class SelfEnsemble(Method):
     ) -> None:
         super().__init__(task)
         self.ensemble_momentum, self.consistency_weight = ensemble_momentum, consistency_weight
-        self.consistency_ramp = task.share(RAMP_SHARE) if consistency_ramp is None else consistency_ramp
-        self.longest = task.share(1 / iterations)
-        self.patience = max(1, round(self.longest / 4)) if patience is None else patience
+        self.consistency_ramp = task.epochs_of(CONSISTENCY_RAMP_SHARE) if consistency_ramp is None else consistency_ramp
+        self.max_iteration_epochs = task.epochs_of(1 / iterations)
+        self.patience = max(1, round(self.max_iteration_epochs / 4)) if patience is None else patience
         self.network = task.network()
-        self.teacher = EMA(self.network, partial(teacher_decay, decay))
+        self.teacher = EMA(self.network, partial(warmed_up, decay=decay))
+        # The best teacher of this iteration.
         self.best = copy.deepcopy(self.network).requires_grad_(False)
         self.ensemble = SampleStore(task.num_samples, task.num_classes)
         order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
@@ -144,7 +147,7 @@ class SelfEnsemble(Method):
         """Return the finished iterations, and as many more as the run has epochs for."""
         lengths = self.spent[self.spent > 0].tolist()
         while sum(lengths) < self.task.epochs:
-            lengths.append(min(self.longest, self.task.epochs - sum(lengths)))
+            lengths.append(min(self.max_iteration_epochs, self.task.epochs - sum(lengths)))
         return [
             Stage(f"iteration {number}", length, self.step, plan=self.plan, then=self.end_iteration, stop=self.is_stale)
             for number, length in enumerate(lengths)
@@ -155,18 +158,18 @@ class SelfEnsemble(Method):
         return int(self.stale) >= self.patience
 
     def plan(self, run: Run) -> list[Pass]:
-        """Judge the last epoch, and plan a pass over all rows in two augmentations."""
+        """Score the last epoch, and plan a pass over all rows in two augmentations."""
         if run.clock.epoch > 1:
-            self.judge(run)
+            self.score_epoch(run)
         return [Pass(self.step, {"batch": View(copies=2)})]
 
     @torch.no_grad()
-    def judge(self, run: Run) -> None:
+    def score_epoch(self, run: Run) -> None:
         """Add the teacher's predictions to the ensemble, and keep it if its score is the best."""
         probability = run.collect(lambda batch: self.predict(batch.x), View(augment=False))
         self.ensemble.replace(torch.lerp(probability, self.ensemble.whole(), self.ensemble_momentum))
-        judged = self.held_out if self.held_out.any() else self.kept
-        score = (probability.argmax(1) == self.given)[judged].float().mean()
+        scored = self.held_out if self.held_out.any() else self.kept
+        score = (probability.argmax(1) == self.given)[scored].float().mean()
         if score > self.best_score:
             self.best_score.copy_(score)
             self.stale.zero_()
@@ -177,7 +180,7 @@ class SelfEnsemble(Method):
 
     def end_iteration(self, run: Run) -> None:
         """Load the best teacher and filter for the next iteration, unless the run is over."""
-        self.judge(run)
+        self.score_epoch(run)
         self.spent[int((self.spent > 0).sum())] = run.clock.epoch
         if int(self.spent.sum()) < self.task.epochs:
             self.kept.copy_(self.best_kept)
@@ -189,22 +192,16 @@ class SelfEnsemble(Method):
         self.stale.zero_()
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Compute cross entropy on kept labels, and the distance from the teacher on all rows."""
+        """Compute cross entropy on kept labels, and the disagreement with the teacher on all."""
         logits = self.network(batch.x).logits
         self.teacher.eval()  # its batch-norm statistics are the student's
-        guess = self.teacher(batch.views[1]).logits.softmax(1)
-        distance = (logits.softmax(1) - guess).square().mean(1)
-        weight = self.consistency_weight * self.ramp_up(clock)
+        teacher_logits = self.teacher(batch.copies[1]).logits
+        weight = self.consistency_weight * ramp_up(clock.run_fraction * self.task.epochs, self.consistency_ramp)
         terms = {
             "cross_entropy": batch.mean(cross_entropy(logits, batch.label), where=self.kept[batch.index]),
-            "consistency": weight * batch.mean(distance),
+            "consistency": weight * batch.mean(disagreement(logits, teacher_logits)),
         }
         return Step(terms, seen=logits.detach())
-
-    def ramp_up(self, clock: Clock) -> float:
-        """Return the current share of lambda, from exp(-5) to 1."""
-        done = min(clock.run_fraction * self.task.epochs / self.consistency_ramp, 1.0)
-        return math.exp(-5 * (1 - done) ** 2)
 
     def predict(self, x: Tensor) -> Tensor:
         """Return the teacher's prediction."""

@@ -16,8 +16,9 @@ from surelabel.errors import ConfigError
 from surelabel.models.cnn import CNN
 from surelabel.models.fast_cnn import FastCNN
 from surelabel.models.images import get_pixel_scale, is_large
+from surelabel.models.indicator import add_indicator
 from surelabel.models.mlp import MLP
-from surelabel.models.network import Extractor, Network, add_indicator
+from surelabel.models.network import Extractor, Network
 from surelabel.models.preact_resnet import preact_resnet18
 from surelabel.models.resnet import resnet18, resnet34, resnet50
 from surelabel.models.timm_models import PREFIX, timm_backbone

@@ -8,7 +8,7 @@ from surelabel.config import NoiseConfig
 from surelabel.errors import ConfigError
 from surelabel.noise.clean_data import Inputs, make_clean_data
 from surelabel.noise.files import check_writable, manifest_path, save
-from surelabel.noise.kinds import KINDS, check_options, mode_of, parse_noise
+from surelabel.noise.kinds import KINDS, check_options, mode_of
 from surelabel.noise.manifest import (
     Manifest,
     describe_differences,
@@ -18,6 +18,7 @@ from surelabel.noise.manifest import (
     summarise,
     verify,
 )
+from surelabel.noise.syntax import parse_noise
 
 __all__ = [
     "Inputs",

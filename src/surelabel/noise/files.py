@@ -26,7 +26,7 @@ SUFFIXES = (".npy", ".csv")
 
 
 @dataclass(frozen=True)
-class LabelFile:
+class StoredLabels:
     """The labels in a file, in the file's order and class numbers."""
 
     where: str
@@ -39,7 +39,7 @@ class LabelFile:
     manifest: Manifest | None
 
 
-def read_labels(path: Path, class_names: Sequence[str]) -> LabelFile:
+def read_labels(path: Path, class_names: Sequence[str]) -> StoredLabels:
     """Read the labels at `path`; without a manifest, class numbers are those of `class_names`."""
     if path.is_dir():
         return _read_run(path)
@@ -50,7 +50,7 @@ def read_labels(path: Path, class_names: Sequence[str]) -> LabelFile:
     manifest = read_manifest(manifest_path(path)) if manifest_path(path).exists() else None
     names = tuple(class_names) if manifest is None else manifest.class_names
     ids, values = (None, _read_npy(path)) if path.suffix == ".npy" else _read_csv(path)
-    return LabelFile(str(path), _to_numbers(values, names, path), names, ids, manifest)
+    return StoredLabels(str(path), _to_numbers(values, names, path), names, ids, manifest)
 
 
 def save(
@@ -97,7 +97,7 @@ def manifest_path(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _read_run(path: Path) -> LabelFile:
+def _read_run(path: Path) -> StoredLabels:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -109,7 +109,7 @@ def _read_run(path: Path) -> LabelFile:
         fault = " ".join(str(error).split())
         raise DataError(f"{path}: not readable as a run directory with labels.parquet and data.json: {fault}") from None
     manifest = read_manifest(path / "noise.json") if (path / "noise.json").exists() else None
-    return LabelFile(str(path), _to_numbers(labels, names, path), names, ids, manifest)
+    return StoredLabels(str(path), _to_numbers(labels, names, path), names, ids, manifest)
 
 
 def _read_npy(path: Path) -> np.ndarray:
@@ -169,7 +169,7 @@ def _csv_lines(ids: Sequence[str] | np.ndarray, labels: list[str]) -> str:
     return text.getvalue()
 
 
-def match_rows(file: LabelFile, data: CleanData, seed: int | None) -> tuple[np.ndarray, str | None]:
+def match_rows(file: StoredLabels, data: CleanData, seed: int | None) -> tuple[np.ndarray, str | None]:
     """Return the file's label of each row of the data, and the hash of the inputs.
 
     Labels are (N,) int64 class numbers of the data. They are checked against the file's manifest;
@@ -184,7 +184,7 @@ def match_rows(file: LabelFile, data: CleanData, seed: int | None) -> tuple[np.n
     return _translate(file.labels, file.class_names, data.class_names, file.where)[order], digest
 
 
-def _order(file: LabelFile, data: CleanData) -> np.ndarray:
+def _order(file: StoredLabels, data: CleanData) -> np.ndarray:
     """Return the position (N,) in the file of each row of the data."""
     num_rows = len(data.clean)
     if file.ids is None or data.ids is None:
@@ -200,7 +200,7 @@ def _order(file: LabelFile, data: CleanData) -> np.ndarray:
 
 
 def _check_manifest(
-    file: LabelFile, manifest: Manifest, order: np.ndarray, data: CleanData, seed: int | None, digest: str | None
+    file: StoredLabels, manifest: Manifest, order: np.ndarray, data: CleanData, seed: int | None, digest: str | None
 ) -> None:
     """Check the data against the manifest, in the order and class numbers of the file.
 

@@ -21,32 +21,30 @@ def prepare(
     trials: Sequence[Trial],
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, str]:
-    """Make missing files that these trials read; return the trials left without, and the reason.
+    """Make the missing files that these trials read; return why any of them could not be made.
 
-    `data_root` holds a folder for each data set, such as cifar10; None searches the usual places.
+    The result maps the names of trials without their file to the reason. `data_root` holds a folder
+    for each data set, such as cifar10; None searches the usual places.
     """
-    without: dict[str, str] = {}
-    for one in find_scale(scale).prepared.values():
-        path = one.path(folder)
+    failures: dict[str, str] = {}
+    for prepared in find_scale(scale).prepared.values():
+        path = prepared.path(folder)
         readers = [trial for trial in trials if trial.config.data.source == str(path)]
         if not readers or path.is_file():
             continue
         tell(f"preparing {path}")
         try:
-            prepare_one(one, data_root, folder)
+            prepare_one(prepared, data_root, folder)
         except SurelabelError as error:
-            without |= {trial.name: str(error) for trial in readers}
-    return without
+            failures |= {trial.name: str(error) for trial in readers}
+    return failures
 
 
-def prepare_one(prepared: PreparedData, data_root: Path | None, folder: Path) -> Path:
-    """Make a file unless it exists: files are only ever put in place complete."""
-    path = prepared.path(folder)
-    if not path.is_file():
-        root = None if data_root is None else str(data_root / prepared.data)
-        corpus = load_corpus(DataConfig(source=prepared.data, root=root))
-        _write(path, _KINDS[prepared.kind](prepared, corpus))
-    return path
+def prepare_one(prepared: PreparedData, data_root: Path | None, folder: Path) -> None:
+    """Make a file; writes are atomic, so a file that exists is complete."""
+    root = None if data_root is None else str(data_root / prepared.data)
+    corpus = load_corpus(DataConfig(source=prepared.data, root=root))
+    _write(prepared.path(folder), _KINDS[prepared.kind](prepared, corpus))
 
 
 def _subset(prepared: PreparedData, corpus: Corpus) -> dict[str, np.ndarray]:
@@ -72,10 +70,10 @@ def _first_rows(prepared: PreparedData, corpus: Corpus) -> tuple[Examples, Examp
         if len(rows) < count:
             raise DataError(f"{prepared.data}: {len(rows)} {name} rows; this scale needs the first {count}")
     train, test = (rows.subset(np.arange(count)) for rows, count in parts.values())
-    num_there, num_classes = len(np.unique(train.label.numpy())), len(corpus.class_names)
-    if num_there < num_classes:  # folders of images are sorted by class
+    num_present, num_classes = len(np.unique(train.label.numpy())), len(corpus.class_names)
+    if num_present < num_classes:  # folders of images are sorted by class
         raise DataError(
-            f"{prepared.data}: its first {prepared.num_train} rows are of {num_there} of {num_classes} classes; "
+            f"{prepared.data}: its first {prepared.num_train} rows hold only {num_present} of {num_classes} classes; "
             "this scale needs the data in their original order: the hub's parquet files or the python batches"
         )
     return train, test

@@ -135,10 +135,10 @@ def _make_entry(
 
 
 def _summarise(values: list[float | None]) -> Summary | None:
-    there = [value for value in values if value is not None]
-    if not there:
+    known = [value for value in values if value is not None]
+    if not known:
         return None
-    return Summary(statistics.fmean(there), statistics.stdev(there) if len(there) > 1 else None, len(there))
+    return Summary(statistics.fmean(known), statistics.stdev(known) if len(known) > 1 else None, len(known))
 
 
 def _published_for(numbers: list[Published], cell: Cell, measure: Measure, protocol: str) -> tuple[Published, ...]:
@@ -176,4 +176,4 @@ _SCORES: Mapping[str, Callable[[Epoch, Measure], float | None]] = {
     BEST_TEST: lambda epoch, measure: _accuracies(epoch, measure.test or "test").get("top1"),
     BEST_CLEAN_VALIDATION: lambda epoch, _: _accuracies(epoch, CLEAN_VALIDATION).get("top1"),
 }
-"""By rule, what the chosen epoch has most of."""
+"""By rule, the score whose maximum chooses the epoch."""

@@ -10,9 +10,9 @@ Rows = Sequence[Mapping[str, Any]]
 Curve = tuple[list[int], list[float]]
 """Epochs and their values."""
 
-MOST_POINTS = 400
+MAX_POINTS = 400
 """Points per line; more would not be visible."""
-MOST_TERMS = 7
+MAX_TERMS = 7
 
 
 def names_of_tests(rows: Rows) -> list[str]:
@@ -27,7 +27,7 @@ def accuracy_on_test(rows: Rows, name: str | None = None) -> Curve:
 
 
 def memorised_curve(rows: Rows) -> Curve:
-    """Return the fraction of false labels that are predicted; empty if clean labels are unknown."""
+    """Return the fraction of wrong labels memorised; empty if clean labels are unknown."""
     return _curve(rows, lambda row: row.get("false_labels", {}).get("memorised"))
 
 
@@ -49,15 +49,15 @@ def accuracy_drawing(rows: Rows) -> Drawing | None:
 
 def compared_drawing(name: str, title: str, curves: Mapping[str, Curve]) -> Drawing | None:
     """Draw one quantity of several runs; runs without it are omitted."""
-    there = {run: curve for run, curve in curves.items() if curve[0]}
-    return _draw_percentages(name, title, there) if there else None
+    measured = {run: curve for run, curve in curves.items() if curve[0]}
+    return _draw_percentages(name, title, measured) if measured else None
 
 
 def loss_drawing(rows: Rows) -> Drawing | None:
     """Draw the objective and its terms; None if nothing was measured."""
     names = list(dict.fromkeys(name for row in rows for name in row.get("terms", {})))
     curves = {"objective": _curve(rows, lambda row: row.get("loss"))} if len(names) != 1 else {}
-    for name in names[: MOST_TERMS - len(curves)]:
+    for name in names[: MAX_TERMS - len(curves)]:
         curves[f"term {name}"] = _term_curve(rows, name)
     curves = {name: curve for name, curve in curves.items() if curve[0]}
     if not curves:
@@ -82,7 +82,7 @@ def _draw_lines(curves: Mapping[str, Curve]) -> tuple[Any, Any]:
     figure, axes = make_figure(height=2.8 + 0.24 * len(curves))
     for number, (text, (epochs, values)) in enumerate(curves.items()):
         colour, dash = LINES[number % len(LINES)]
-        step = max(1, len(epochs) // MOST_POINTS)
+        step = max(1, len(epochs) // MAX_POINTS)
         marker = "o" if len(epochs) == 1 else None
         # Always include the last epoch.
         shown = [*range(0, len(epochs) - 1, step), len(epochs) - 1]

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from surelabel.plotting.drawing import BLUE, GREEN, GRID, INK, TEXT, VERMILION, Drawing, add_legend, make_figure
 
 NUM_BINS = 40
-LOOKS = {
+STYLES = {
     "kept": (BLUE, "-"),
     "looks wrong": (VERMILION, "--"),
     "really right": (GREEN, ":"),
@@ -33,27 +33,28 @@ def estimate_density(values: np.ndarray, num_bins: int, span: tuple[float, float
     return Density(heights, edges, float(values.mean()))
 
 
-def density_drawing(values: np.ndarray, groups: Mapping[str, np.ndarray], what: str) -> Drawing:
+def density_drawing(values: np.ndarray, groups: Mapping[str, np.ndarray], quantity: str) -> Drawing:
     """Draw one line per group of rows.
 
-    `values` (N,) lie in [0, 1] and are called `what`; a group is a mask (N,) under a name of LOOKS.
+    `quantity` names the `values` (N,), which lie in [0, 1]; a group is a mask (N,) under a name of
+    STYLES.
     """
     figure, axes = make_figure(height=3.4)
     known = np.isfinite(values)
     for name, mask in groups.items():
         _draw(axes, values[mask & known], name)
-    axes.set_xlabel(what[0].upper() + what[1:], fontsize=TEXT)
+    axes.set_xlabel(quantity[0].upper() + quantity[1:], fontsize=TEXT)
     axes.set_ylabel("Density (log scale)", fontsize=TEXT)
     axes.set_xlim(0, 1)
     axes.set_yscale("symlog", linthresh=1)
     axes.grid(color=GRID, linewidth=0.6)
     add_legend(figure, 2)
     parts = "; ".join(_describe(name, values[mask & known]) for name, mask in groups.items())
-    return Drawing("density", f"Density of {what}", f"Density of {what} between 0 and 1: {parts}.", figure)
+    return Drawing("density", f"Density of {quantity}", f"Density of {quantity} between 0 and 1: {parts}.", figure)
 
 
 def _draw(axes: Axes, values: np.ndarray, name: str) -> None:
-    colour, dash = LOOKS[name]
+    colour, dash = STYLES[name]
     if len(values):
         density = estimate_density(values, NUM_BINS)
         axes.stairs(density.heights, density.edges, color=colour, linestyle=dash, linewidth=2, label=name)

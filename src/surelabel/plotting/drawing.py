@@ -1,4 +1,4 @@
-"""Shared by all figures: text alternatives, colour-blind safe colours, panels, SVG and PNG."""
+"""What all figures share: text alternatives, colour-blind safe colours, panels, SVG and PNG."""
 
 import io
 import math
@@ -158,15 +158,15 @@ def shorten(name: str, length: int = 14) -> str:
 
 
 def make_panels(
-    num_rows: int, num_columns: int, size: tuple[float, float], *, share: bool = True, beside: float = 0.0
+    num_rows: int, num_columns: int, size: tuple[float, float], *, share: bool = True, extra_width: float = 0.0
 ) -> tuple[Figure, np.ndarray]:
     """Make a figure and its axes (rows, columns).
 
     `size` is the width and height of a panel in inches, `share` gives all panels one vertical
-    scale, and `beside` leaves room on the right.
+    scale, and `extra_width` leaves room on the right.
     """
     width, height = size
-    figure = Figure(figsize=(width * num_columns + beside, height * num_rows + 0.9), layout="constrained")
+    figure = Figure(figsize=(width * num_columns + extra_width, height * num_rows + 0.9), layout="constrained")
     engine = figure.get_layout_engine()
     assert isinstance(engine, ConstrainedLayoutEngine)
     # Keep the tick labels of neighbouring panels apart: PNG text is a little wider than SVG text.

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 
 from surelabel.plotting.drawing import CELL_DARK, CELL_LIGHT, SMALL_TEXT, TEXT, Drawing, make_figure, shorten
 
-MOST_CLASSES = 30
+MAX_CLASSES = 30
 """Classes that fit into one heat map; of more, only the most confused are shown."""
 NUM_CONFUSED = 20
-MOST_NUMBERED = 12
+MAX_NUMBERED = 12
 """Largest number of classes for which the cells show their values."""
 CELL_TEXT, LONG_CELL_TEXT = 9, 7.5
 """Font size of the values in cells; the second is for values of more than five characters."""
@@ -29,8 +29,8 @@ def mean_by_pair(values: np.ndarray, first: np.ndarray, second: np.ndarray, num_
     known = np.isfinite(values)
     pair = first[known] * num_classes + second[known]
     total = np.bincount(pair, values[known].astype(np.float64), num_classes**2)
-    number = np.bincount(pair, minlength=num_classes**2)
-    mean: np.ndarray = np.divide(total, number, out=np.full(num_classes**2, np.nan), where=number > 0)
+    count = np.bincount(pair, minlength=num_classes**2)
+    mean: np.ndarray = np.divide(total, count, out=np.full(num_classes**2, np.nan), where=count > 0)
     return mean.reshape(num_classes, num_classes)
 
 
@@ -41,7 +41,7 @@ def row_fractions(counts: np.ndarray) -> np.ndarray:
 
 def most_confused(table: np.ndarray) -> np.ndarray:
     """Return the classes to show, in order: all, or those with the most rows off the diagonal."""
-    if len(table) <= MOST_CLASSES:
+    if len(table) <= MAX_CLASSES:
         return np.arange(len(table))
     off = table - np.diag(np.diag(table))
     return np.sort(np.argsort(-(off.sum(0) + off.sum(1)), kind="stable")[:NUM_CONFUSED])
@@ -59,13 +59,13 @@ def confusion_drawing(name: str, title: str, axes: tuple[str, str], table: np.nd
     """Draw counts of pairs, coloured by the fraction of the row so that rare classes show too."""
     chosen = most_confused(table)
     kept = np.diag(table).sum() / max(1, table.sum())
-    pairs = "; ".join(f"{names[a]} to {names[b]} {number:,} times" for a, b, number in top_pairs(table, 5))
+    pairs = "; ".join(f"{names[a]} to {names[b]} {count:,} times" for a, b, count in top_pairs(table, 5))
     text = f"{title}: {kept:.1%} of {int(table.sum()):,} labels lie on the diagonal".replace("%", " %")
     text += f". Most frequent off it: {pairs}." if pairs else ". None lies off it."
     heat = _make_heat_map(
         row_fractions(table)[np.ix_(chosen, chosen)],
         table[np.ix_(chosen, chosen)],
-        [names[at] for at in chosen],
+        [names[number] for number in chosen],
         axes,
         "Share of the row",
     )
@@ -73,10 +73,10 @@ def confusion_drawing(name: str, title: str, axes: tuple[str, str], table: np.nd
 
 
 def confidence_drawing(
-    title: str, axes: tuple[str, str], table: np.ndarray, number: np.ndarray, names: Sequence[str]
+    title: str, axes: tuple[str, str], table: np.ndarray, counts: np.ndarray, names: Sequence[str]
 ) -> Drawing:
-    """Draw the mean confidence of each pair; the counts `number` (K, K) select the classes."""
-    chosen = most_confused(number)
+    """Draw the mean confidence of each pair; `counts` (K, K) select the classes."""
+    chosen = most_confused(counts)
     cells = table[np.ix_(chosen, chosen)]
     on, known = np.diag(table), np.isfinite(table)
     off = table[known & ~np.eye(len(table), dtype=bool)]
@@ -84,7 +84,7 @@ def confidence_drawing(
     parts += [f"{off.mean():.2f} off it, from {off.min():.2f} to {off.max():.2f}"] if len(off) else ["nothing off it"]
     text = f"{title}: the mean over pairs is {' and '.join(parts)}."
     text += "" if known.all() else " Grey pairs do not occur."
-    heat = _make_heat_map(cells, cells, [names[at] for at in chosen], axes, "Mean")
+    heat = _make_heat_map(cells, cells, [names[number] for number in chosen], axes, "Mean")
     return Drawing("confidence", title, text + _omission_text(chosen, names), heat)
 
 
@@ -95,7 +95,7 @@ def shares_drawing(name: str, title: str, axes: tuple[str, str], table: np.ndarr
     text = f"{title}: the mean on the diagonal is {np.diag(table).mean():.1%}"
     text += f". Largest off it: {pairs}." if pairs else ". Nothing lies off it."
     cells = table[np.ix_(chosen, chosen)]
-    heat = _make_heat_map(cells, cells, [names[at] for at in chosen], axes, "Share of the row")
+    heat = _make_heat_map(cells, cells, [names[number] for number in chosen], axes, "Share of the row")
     return Drawing(name, title, text.replace("%", " %") + _omission_text(chosen, names), heat)
 
 
@@ -122,7 +122,7 @@ def draw_heat_map(
 ) -> Any:
     """Draw numbers (K, K) as colours over `span` and return the mesh; NaN is grey.
 
-    Few classes also get their `texts` (K, K) in the cells. More than MOST_CLASSES classes are
+    Few classes also get their `texts` (K, K) in the cells. More than MAX_CLASSES classes are
     numbered along the axes instead of named.
     """
     cmap = mpl.colormaps["cividis"].with_extremes(bad="#e4e4e4")
@@ -134,17 +134,17 @@ def draw_heat_map(
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     _name_classes(axes, names)
-    number = " (class number)" if len(names) > MOST_CLASSES else ""
-    axes.set_ylabel(labels[0] + number, fontsize=TEXT)
-    axes.set_xlabel(labels[1] + number, fontsize=TEXT)
-    if texts is not None and len(names) <= MOST_NUMBERED:
+    suffix = " (class number)" if len(names) > MAX_CLASSES else ""
+    axes.set_ylabel(labels[0] + suffix, fontsize=TEXT)
+    axes.set_xlabel(labels[1] + suffix, fontsize=TEXT)
+    if texts is not None and len(names) <= MAX_NUMBERED:
         _write_values(axes, (colour - span[0]) / (span[1] - span[0]), texts)
     return mesh
 
 
 def _name_classes(axes: Axes, names: Sequence[str]) -> None:
     size = len(names)
-    if size > MOST_CLASSES:
+    if size > MAX_CLASSES:
         counted = np.arange(0, size, 10 if size <= 100 else max(10, size // 100 * 10))
         axes.set_xticks(counted + 0.5, counted, fontsize=SMALL_TEXT)
         axes.set_yticks(counted + 0.5, counted, fontsize=SMALL_TEXT)

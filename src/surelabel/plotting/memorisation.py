@@ -13,7 +13,7 @@ from surelabel.plotting.drawing import GRID, leave_empty
 
 COLUMN_WIDTH, ROW_HEIGHT, MARGIN = 4.6, 2.7, 0.9
 """Inches."""
-LEAST_GAP = 8.0
+MIN_GAP = 8.0
 """Percentage points between the numbers at the ends of two lines, to keep them legible."""
 
 
@@ -105,12 +105,12 @@ def _draw(axes: Axes, rows: Rows, group: str, lines: Sequence[Line]) -> None:
 def _spread(last: Mapping[Line, float]) -> dict[Line, float]:
     """Place the numbers at the right end: move them apart upwards, then back down from the top."""
     heights: dict[Line, float] = {}
-    below = -LEAST_GAP
+    below = -MIN_GAP
     for line in sorted(last, key=lambda line: last[line]):
-        below = heights[line] = max(last[line], below + LEAST_GAP)
-    above = 100 + LEAST_GAP
+        below = heights[line] = max(last[line], below + MIN_GAP)
+    above = 100 + MIN_GAP
     for line in reversed(list(heights)):
-        above = heights[line] = min(heights[line], above - LEAST_GAP)
+        above = heights[line] = min(heights[line], above - MIN_GAP)
     return heights
 
 

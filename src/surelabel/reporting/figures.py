@@ -109,18 +109,18 @@ def _confidence(run: ReportedRun, given: np.ndarray, suggested: np.ndarray) -> D
     name, values = run.confidence
     word, rows = ("Suggested", suggested) if run.is_wrong is None else ("True", run.class_numbers("clean"))
     size = len(run.class_names)
-    table, number = mean_by_pair(values, rows, given, size), count_pairs(rows, given, size)
+    table, counts = mean_by_pair(values, rows, given, size), count_pairs(rows, given, size)
     title = f"Mean {name} by label pair"
-    return confidence_drawing(title, (f"{word} label", "Given label"), table, number, run.class_names)
+    return confidence_drawing(title, (f"{word} label", "Given label"), table, counts, run.class_names)
 
 
 def comparison_drawings(runs: Sequence[ReportedRun]) -> list[Drawing]:
     """Draw one figure per quantity with a line for each run."""
     metrics = {run.name: run.metrics for run in runs}
     tested = {name: accuracy_on_test(rows) for name, rows in metrics.items()}
-    repeated = {name: memorised_curve(rows) for name, rows in metrics.items()}
+    memorised = {name: memorised_curve(rows) for name, rows in metrics.items()}
     found = [
         compared_drawing("compared-accuracy", "Test accuracy", tested),
-        compared_drawing("compared-memorised", "False labels memorised", repeated),
+        compared_drawing("compared-memorised", "Wrong labels memorised", memorised),
     ]
     return [drawing for drawing in found if drawing is not None]

@@ -15,9 +15,9 @@ from surelabel.data.corpus import Corpus
 from surelabel.errors import RunError
 from surelabel.files import replace_text
 from surelabel.reporting import figures, tables, text
+from surelabel.reporting.gallery import MAX_SAMPLES, make_gallery
+from surelabel.reporting.other_scores import Comparison, compare
 from surelabel.reporting.reported_run import ReportedRun
-from surelabel.reporting.samples import MAX_SAMPLES, make_gallery
-from surelabel.reporting.scores import Comparison, compare
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 

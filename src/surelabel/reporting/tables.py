@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from surelabel.plotting.curves import accuracy_on_test, memorised_curve
+from surelabel.reporting.other_scores import Comparison
 from surelabel.reporting.reported_run import ReportedRun
-from surelabel.reporting.scores import Comparison
 from surelabel.reporting.text import noise_rate_text, percent, rate_text
 
 NUM_SUSPECTS = 100
@@ -34,7 +34,7 @@ class Cell:
     """A cell of a table."""
 
     text: str
-    number: str | None = None
+    sort_key: str | None = None
     """The exact value, by which the page sorts; None if the cell is not a number."""
     style: str | None = None
     """The CSS class of the text."""
@@ -51,7 +51,7 @@ class Table:
 
     def is_numeric(self, column: int) -> bool:
         """Return whether any cell of the column is a number."""
-        return any(row[column].number is not None for row in self.rows)
+        return any(row[column].sort_key is not None for row in self.rows)
 
 
 def make_table(caption: str, header: Sequence[str], rows: Iterable[Sequence[Any]], sortable: bool = False) -> Table:
@@ -66,7 +66,7 @@ def _make_cell(value: Any, style: str | None = None) -> Cell:
 
 
 def _number_text(value: Any) -> str:
-    """Format a number to read; NaN is an empty cell."""
+    """Format a number for reading; NaN and infinity are empty."""
     if isinstance(value, float | np.floating):
         return "" if not np.isfinite(value) else f"{value:.3f}"
     return f"{int(value):,}"
@@ -96,19 +96,19 @@ def classes_table(run: ReportedRun) -> Table:
     header = ["Class", "Labels", "Look wrong", "Probably wrong (interval)", "Suggested for other labels"]
     rates = run.audit.class_rates
     rows = [
-        [name, total[at], suspicious[at], rate_text(rates[name]), to_class[at]]
-        for at, name in enumerate(run.class_names)
+        [name, total[number], suspicious[number], rate_text(rates[name]), to_class[number]]
+        for number, name in enumerate(run.class_names)
     ]
     if run.is_wrong is not None:
         header.append("Really wrong")
         wrong = np.bincount(given[run.is_wrong], minlength=size)
-        rows = [[*row, wrong[at]] for at, row in enumerate(rows)]
+        rows = [[*row, wrong[number]] for number, row in enumerate(rows)]
     return make_table("Labels by class", header, rows, sortable=True)
 
 
 def review_table(run: ReportedRun) -> Table:
     """List what a review of the first suspects would find, for several budgets."""
-    header = ["Look at the first", "About so many are wrong", "At least", "At most", "Share of all wrong labels"]
+    header = ["Labels reviewed", "Wrong among them, about", "At least", "At most", "Share of all wrong labels"]
     rows = [
         [plan.budget, round(plan.num_wrong), math.floor(plan.low), math.ceil(plan.high), percent(plan.recall)]
         for plan in run.audit.budgets()
@@ -128,7 +128,7 @@ def comparison_table(runs: Sequence[ReportedRun]) -> Table:
 def _final_figures(run: ReportedRun) -> dict[str, Any]:
     """Return the figures that runs are compared by, without those that this run lacks."""
     last, measured = run.metrics[-1] if run.metrics else {}, run.audit.measures()
-    test, repeated = accuracy_on_test(run.metrics)[1], memorised_curve(run.metrics)[1]
+    test, memorised = accuracy_on_test(run.metrics)[1], memorised_curve(run.metrics)[1]
     suspicious = percent(run.num_suspicious / max(1, len(run.audit)))
     found = {
         "Method": run.config.method.name,
@@ -138,7 +138,7 @@ def _final_figures(run: ReportedRun) -> dict[str, Any]:
         "Labels that look wrong": f"{run.num_suspicious:,} ({suspicious})",
         "Labels that are probably wrong": noise_rate_text(run),
         "Test accuracy, last epoch": percent(test[-1]) if test else None,
-        "False labels memorised, last epoch": percent(repeated[-1]) if repeated else None,
+        "Wrong labels memorised, last epoch": percent(memorised[-1]) if memorised else None,
         "AUROC of finding wrong labels": measured.get("quality_auroc"),
         "Average precision": measured.get("average_precision"),
         "Calibration error of P(wrong)": measured.get("calibration_error"),

@@ -37,7 +37,7 @@ class FeatureTable:
         self.spread = (x - self.mean[label]).square().mean(0).sqrt().clamp(min=1e-12)
 
     def describe(self, rows: Examples, position: int, given: int, suggested: int) -> list[Mapping[str, Any]]:
-        """Return the features of a row, those that speak most for one of the two classes first.
+        """Return the features of a row, those that favour one of the two classes most first.
 
         `pull` is how much nearer a value is to the mean of the suggested class than to that of the
         given class, in standard deviations.
@@ -46,7 +46,7 @@ class FeatureTable:
         pull = ((value - self.mean[given]).abs() - (value - self.mean[suggested]).abs()) / self.spread
         order = torch.argsort(-pull.abs(), stable=True)[:MAX_VALUES].tolist()
         columns = {"value": value, "given_mean": self.mean[given], "suggested_mean": self.mean[suggested], "pull": pull}
-        return [{"name": self.names[at]} | {name: float(c[at]) for name, c in columns.items()} for at in order]
+        return [{"name": self.names[n]} | {name: float(column[n]) for name, column in columns.items()} for n in order]
 
 
 def _class_means(x: Tensor, label: Tensor, num_classes: int) -> Tensor:

@@ -29,6 +29,7 @@ class DecisionRequest(BaseModel):
     action: Literal["keep", "relabel", "skip", "undo"]
     label: str | None = None
     seen: int = Field(ge=0)
+    """The last journal entry about this row that the page had seen; 0 if none."""
 
 
 class DecisionsRequest(BaseModel):
@@ -91,9 +92,9 @@ class Review:
         rows = self._find(split, position, is_image=False)
         return self._features_of(self.suspects.row_of[str(rows.ids[position])])
 
-    def decide(self, asked: DecisionsRequest) -> Any:
-        """Write decisions; answer 409 with the current rows if somebody else decided first."""
-        wishes = [self._wish(one) for one in asked.decisions]
+    def decide(self, request: DecisionsRequest) -> Any:
+        """Write decisions; answer 409 with the current rows if someone else decided first."""
+        wishes = [self._wish(one) for one in request.decisions]
         try:
             self.journal.append(wishes)
         except Conflict as conflict:
@@ -111,15 +112,15 @@ class Review:
             raise DataError("there is no such sample in this run")
         return rows
 
-    def _wish(self, asked: DecisionRequest) -> Wish:
-        row = self.suspects.row_of.get(asked.id)
+    def _wish(self, request: DecisionRequest) -> Wish:
+        row = self.suspects.row_of.get(request.id)
         if row is None:
-            raise RunError(f"there is no row {asked.id!r} in this run")
+            raise RunError(f"there is no row {request.id!r} in this run")
         given = self.suspects.class_names[self.suspects.given[row]]
-        if asked.action == "relabel" and asked.label not in self.suspects.class_names:
-            raise RunError(f"{asked.label!r} is no class of this run")
-        action = "keep" if (asked.action, asked.label) == ("relabel", given) else asked.action
-        return Wish(asked.id, given, action, asked.label if action == "relabel" else None, asked.seen)
+        if request.action == "relabel" and request.label not in self.suspects.class_names:
+            raise RunError(f"{request.label!r} is no class of this run")
+        action = "keep" if (request.action, request.label) == ("relabel", given) else request.action
+        return Wish(request.id, given, action, request.label if action == "relabel" else None, request.seen)
 
     def _current_rows(self, ids: Sequence[str]) -> list[dict[str, Any]]:
         book = self.journal.book()

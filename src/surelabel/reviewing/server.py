@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from surelabel.data.corpus import Corpus
 from surelabel.errors import ConfigError, RunError, SurelabelError
-from surelabel.reviewing.guard import HOST, Access, Guard
+from surelabel.reviewing.access import HOST, Access, Guard
 from surelabel.reviewing.inputs import FeatureTable
 from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects

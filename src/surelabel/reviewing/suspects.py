@@ -99,11 +99,11 @@ class Suspects:
     def progress(self, wanted: Filter, book: Book) -> dict[str, Any]:
         """Count decisions, overall and inside the filter, and the wrong labels probably left."""
         decided, skipped = self._marks(book)
-        held = [s.decision.action for id, s in book.items() if s.decision is not None and id in self.row_of]
+        actions = [s.decision.action for id, s in book.items() if s.decision is not None and id in self.row_of]
         inside = self._is_inside(wanted)
         return {
             "rows": len(self),
-            **{action: held.count(action) for action in ("keep", "relabel", "skip")},
+            **{action: actions.count(action) for action in ("keep", "relabel", "skip")},
             "wrong_left": float(self.p_wrong[~decided].sum()),
             "inside": int(inside.sum()),
             "inside_decided": int((inside & decided).sum()),

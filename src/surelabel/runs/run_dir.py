@@ -8,6 +8,8 @@
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
     state.pt             resume state (loads with weights_only)
+    lock                 held while a process trains here
+    wandb.json           id of the Weights & Biases run, if logged there
 
 and, when training has ended:
 
@@ -16,6 +18,7 @@ and, when training has ended:
     samples.parquet      the verdict on every row, with P(wrong) as it was when training ended
     model.safetensors    the weights
     done                 a summary; its presence says that the run is finished
+    decisions.jsonl      what people decided (runs/decisions.py)
 
 Every file is written whole: to a temporary name, synced, renamed. Metrics are appended and synced.
 Links are never written through.
@@ -98,7 +101,7 @@ class RunDir:
         return not names or (not self.has_begun and "lock" in names and self._are_leftovers(names))
 
     def _are_leftovers(self, names: set[str]) -> bool:
-        return all(name in START_FILES or name.endswith(files.TEMPORARY) for name in names)
+        return all(name in START_FILES or name.endswith(files.TEMPORARY_SUFFIX) for name in names)
 
     @property
     def is_done(self) -> bool:
@@ -106,7 +109,7 @@ class RunDir:
         return (self.path / "done").is_file()
 
     def own_files(self) -> list[Path]:
-        """List the files that later commands read, including the decisions of people."""
+        """List every file that surelabel writes in a run, including people's decisions."""
         return [self.path / name for name in (*RUN_FILES, decisions.FILE_NAME, "wandb.json")]
 
     @contextlib.contextmanager

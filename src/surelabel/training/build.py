@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -104,7 +104,6 @@ class NetworkFactory:
             backbone, (mean, std), note = make_backbone(config, self.input_shape, (self.mean, self.std))
             network = Network(
                 backbone,
-                cast(int, backbone.num_features),
                 outputs or self.num_classes,
                 mean=mean,
                 std=std,
@@ -177,7 +176,7 @@ def task(
         given=given,
         epochs=config.train.epochs,
         network=NetworkFactory(config.model, input_shape, num_classes, seed, *scale),
-        rate_period=config.optimiser.rate_period,
+        restart_period=config.optimiser.rate_period,
         seed=seed,
         trusted=trusted,
     )

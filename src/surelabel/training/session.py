@@ -46,7 +46,7 @@ def train(
     # A saved state replaces the weights of a warm start.
     warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
     warnings += [] if warm is None else warm.apply(method)
-    fabric = distributed.start(config.train)
+    fabric = distributed.launch(config.train)
     loader = build.loader(config, corpus, fabric.device)
     torch.manual_seed(config.train.seed)
     with contextlib.ExitStack() as stack:
@@ -80,7 +80,7 @@ def _let_first(device: torch.device, work: Callable[[], None]) -> None:
             work()
         except Exception as error:
             problem = error
-    if distributed.anybody(problem is not None, device):
+    if distributed.any_rank(problem is not None, device):
         raise problem or RunError("the first process could not start")
 
 

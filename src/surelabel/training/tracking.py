@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from surelabel.config import RunConfig
-from surelabel.console import is_further_process
+from surelabel.console import has_nonzero_rank
 from surelabel.errors import ConfigError
 from surelabel.files import refuse_link
 from surelabel.runs.run_dir import RunDir
@@ -130,7 +130,7 @@ class Tracked:
 def tracked(names: Sequence[str], out: str | Path, config: RunConfig, progress: Any) -> Iterator[Any]:
     """Provide a progress for a run at `out` that also logs; only the first process does."""
     trackers = [_make(name) for name in dict.fromkeys(names)]
-    if not trackers or is_further_process():
+    if not trackers or has_nonzero_rank():
         yield progress
         return
     try:

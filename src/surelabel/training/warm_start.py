@@ -1,4 +1,4 @@
-"""Start networks from the weights of a finished run, such as one whose labels were cleaned.
+"""Start networks from a finished run, for example to train again after its labels were cleaned.
 
 A network takes the weights of the network with the same name, else of `network`, else of the first
 one. Averages and other copies of a network take the same weights as the network. The classifier is
@@ -19,13 +19,13 @@ from surelabel.core.method import Method
 from surelabel.errors import ConfigError
 from surelabel.runs.run_dir import RunDir, read_tensors
 
-_BODY = ".backbone."
-_USUAL = "network"
+_BACKBONE = ".backbone."
+_DEFAULT_NAME = "network"
 
 
 @dataclass(frozen=True)
 class WarmStart:
-    """Weights of a finished run that fit the networks of a new one."""
+    """Weights of a finished run to start the networks of a new one from."""
 
     path: str
     weights: dict[str, Tensor]
@@ -38,33 +38,33 @@ class WarmStart:
         sources, fresh = self._sources(method, own), set()
         for name, value in own.items():
             prefix = next((p for p in sources if name.startswith(f"{p}.")), None)
-            if prefix is None or name.endswith(".rows"):
+            if prefix is None or name.endswith(".rows"):  # a per-sample table
                 continue
             part = name.removeprefix(f"{prefix}.")
             found = self.weights.get(f"{sources[prefix]}.{part}")
-            if self._fits(part, found, value):
+            if self._check_reusable(part, found, value):
                 value.copy_(found)  # state_dict shares its memory with the method
             else:
                 fresh.add(part.partition(".")[0])
         return [f"{self.path}: not reused: {', '.join(sorted(fresh))}"] if fresh else []
 
     def _sources(self, method: Method, own: dict[str, Tensor]) -> dict[str, str]:
-        """Return the network of the run for each network of the method, by prefix."""
-        there, networks = prefixes(self.weights), set(method.networks())
-        usual = _USUAL if _USUAL in there else there[0]
-        here = prefixes(own)
-        by_name = {prefix: prefix if prefix in there else usual for prefix in here if prefix in networks}
-        copies = {prefix: _find_original(prefix, by_name, own) for prefix in here if prefix not in networks}
-        return by_name | {prefix: by_name.get(source or "", usual) for prefix, source in copies.items()}
+        """Map the prefix of each of our networks to that of the network it starts from."""
+        ours, theirs, networks = prefixes(own), prefixes(self.weights), set(method.networks())
+        default = _DEFAULT_NAME if _DEFAULT_NAME in theirs else theirs[0]
+        by_name = {prefix: prefix if prefix in theirs else default for prefix in ours if prefix in networks}
+        copies = {prefix: _find_original(prefix, by_name, own) for prefix in ours if prefix not in networks}
+        return by_name | {prefix: by_name.get(source or "", default) for prefix, source in copies.items()}
 
-    def _fits(self, part: str, found: Tensor | None, value: Tensor) -> bool:
+    def _check_reusable(self, part: str, found: Tensor | None, value: Tensor) -> bool:
+        """Return whether to reuse a weight; raise ConfigError if the backbones differ."""
         if found is not None and found.shape == value.shape:
             return self.same_classes or not part.startswith("classifier.")
         if part.startswith(("classifier.", "indicator.")):
             return False
         kind = "there is no such part" if found is None else f"it is {tuple(found.shape)} there"
         raise ConfigError(
-            f"train.warm_start: {self.path}: its network is another: {part} is {tuple(value.shape)} here and {kind}; "
+            f"train.warm_start: {self.path}: its network differs: {part} is {tuple(value.shape)} here and {kind}; "
             "choose the same model and options"
         )
 
@@ -76,9 +76,9 @@ def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int
     run = RunDir.open(Path(config.train.warm_start))
     run.require_done()
     data, before = run.data(), run.config()
-    _refuse_other(run.path, "inputs have the shape", tuple(data["input_shape"]), tuple(input_shape))
+    _require_equal(run.path, "inputs have the shape", tuple(data["input_shape"]), tuple(input_shape))
     if config.model.cache_features or before.model.cache_features:
-        _refuse_other(run.path, "features come from", before.model.model_dump(), config.model.model_dump())
+        _require_equal(run.path, "features come from", before.model.model_dump(), config.model.model_dump())
     weights = read_tensors(run.weights_file)
     if not prefixes(weights):
         raise ConfigError(f"train.warm_start: {run.path}: holds no network to start from")
@@ -87,20 +87,20 @@ def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int
 
 def prefixes(state: dict[str, Tensor]) -> list[str]:
     """Return the sorted prefixes of the names of each network's weights."""
-    return sorted({name.partition(_BODY)[0] for name in state if _BODY in name})
+    return sorted({name.partition(_BACKBONE)[0] for name in state if _BACKBONE in name})
 
 
 def _find_original(copy: str, networks: dict[str, str], own: dict[str, Tensor]) -> str | None:
     """Return the network that a copy was made from: the one with equal weights."""
-    values = {name.removeprefix(copy): value for name, value in own.items() if name.startswith(f"{copy}{_BODY}")}
+    values = {name.removeprefix(copy): value for name, value in own.items() if name.startswith(f"{copy}{_BACKBONE}")}
     for network in networks:
         if all(torch.equal(own[network + name], value) for name, value in values.items() if network + name in own):
             return network
     return None
 
 
-def _refuse_other(path: Path, what: str, there: Any, here: Any) -> None:
-    if there != here:
+def _require_equal(path: Path, what: str, theirs: Any, ours: Any) -> None:
+    if theirs != ours:
         raise ConfigError(
-            f"train.warm_start: {path}: its {what} {there}, and those of this run {here}; they must agree"
+            f"train.warm_start: {path}: its {what} {theirs}, and those of this run {ours}; they must agree"
         )

@@ -1,16 +1,19 @@
-"""Gaussian mixtures over counted points, with a criterion for the number of groups.
+"""Gaussian mixtures over points with counts, and a criterion for the number of groups.
 
 The number of groups is chosen by ICL, the integrated completed likelihood (Biernacki, Celeux and
-Govaert, 2000): BIC plus the entropy of the memberships. A group is therefore split only where its
-parts separate, and not to follow a skewed density.
+Govaert, 2000): BIC with the entropy of the memberships as a further penalty. A group is
+therefore split only where its parts separate, and not to follow a skewed density.
+
+scikit-learn's GaussianMixture takes no counts, and has no ICL.
 """
 
+import copy
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-LEAST_VARIANCE = 0.015
+MIN_VARIANCE = 0.015
 """Added to the variance of every group, on axes of unit variance: no group is narrower than an
 eighth of the whole. Epochs are integers and quality ends at 0 and 1, and a narrower group would
 collapse onto one such value."""
@@ -32,7 +35,7 @@ class Mixture(NamedTuple):
     """(k, d, d)."""
 
     def separations(self, num_axes: int | None = None) -> np.ndarray:
-        """Return (k,) Ashman's D of every group and the last, on the first axes or on all."""
+        """Return (k,) Ashman's D between every group and the last, on the first axes or on all."""
         away = (self.mean - self.mean[-1])[:, :num_axes]
         spread = (self.covariance + self.covariance[-1])[:, :num_axes, :num_axes] / 2
         distance: np.ndarray = np.sqrt(np.einsum("ki,kij,kj->k", away, np.linalg.inv(spread), away))
@@ -44,15 +47,14 @@ class Cells:
 
     def __init__(self, points: np.ndarray, counts: np.ndarray) -> None:
         self.points, self.counts = points, counts
-        size = points.shape[1]
-        self._first, self._second = np.triu_indices(size)
+        dim = points.shape[1]
+        self._first, self._second = np.triu_indices(dim)
         products = points[:, self._first] * points[:, self._second]
-        self._terms = np.concatenate([np.ones((len(points), 1)), points, products], 1)
+        self._monomials = np.concatenate([np.ones((len(points), 1)), points, products], 1)
 
     def with_counts(self, counts: np.ndarray) -> "Cells":
         """Return the same points with other counts."""
-        cells = object.__new__(Cells)
-        cells.__dict__.update(self.__dict__)
+        cells = copy.copy(self)
         cells.counts = counts
         return cells
 
@@ -66,20 +68,20 @@ class Cells:
         constant = np.log(mixture.share) - 0.5 * np.einsum("ki,ki->k", linear, mixture.mean)
         constant -= 0.5 * np.linalg.slogdet(2 * np.pi * mixture.covariance)[1]
         square = -np.where(self._first == self._second, 0.5, 1.0) * precision[:, self._first, self._second]
-        values: np.ndarray = self._terms @ np.concatenate([constant[:, None], linear, square], 1).T
+        values: np.ndarray = self._monomials @ np.concatenate([constant[:, None], linear, square], 1).T
         return values
 
-    def mixture_of(self, memberships: np.ndarray) -> Mixture:
+    def maximise(self, memberships: np.ndarray) -> Mixture:
         """Return the mixture that maximises the likelihood for (M, k) memberships."""
-        size = self.points.shape[1]
-        sums = (memberships * self.counts[:, None]).T @ self._terms
+        dim = self.points.shape[1]
+        sums = (memberships * self.counts[:, None]).T @ self._monomials
         total = sums[:, 0] + 1e-9  # a group that has lost all its rows must not divide by zero
-        mean = sums[:, 1 : size + 1] / total[:, None]
-        square = np.empty((len(total), size, size))
+        mean = sums[:, 1 : dim + 1] / total[:, None]
+        square = np.empty((len(total), dim, dim))
         square[:, self._first, self._second] = square[:, self._second, self._first] = (
-            sums[:, size + 1 :] / total[:, None]
+            sums[:, dim + 1 :] / total[:, None]
         )
-        spread = square - mean[:, :, None] * mean[:, None, :] + LEAST_VARIANCE * np.eye(size)
+        spread = square - mean[:, :, None] * mean[:, None, :] + MIN_VARIANCE * np.eye(dim)
         order = mean[:, 0].argsort(kind="stable")
         return Mixture((total / total.sum())[order], mean[order], spread[order])
 
@@ -95,7 +97,7 @@ def refine(cells: Cells, mixture: Mixture, max_steps: int = MAX_STEPS) -> Mixtur
     last = -np.inf
     for _ in range(max_steps):
         member, density = memberships(cells, mixture)
-        mixture = cells.mixture_of(member)
+        mixture = cells.maximise(member)
         now = cells.counts @ density / cells.counts.sum()
         if now - last < TOLERANCE:
             break
@@ -115,10 +117,10 @@ def memberships(cells: Cells, mixture: Mixture) -> tuple[np.ndarray, np.ndarray]
 def completed_likelihood(cells: Cells, mixture: Mixture) -> float:
     """Return the ICL of a mixture; higher is better."""
     member, density = memberships(cells, mixture)
-    num_groups, size = mixture.mean.shape
-    num_free = num_groups - 1 + num_groups * (size + size * (size + 1) // 2)
+    num_groups, dim = mixture.mean.shape
+    num_parameters = num_groups - 1 + num_groups * (dim + dim * (dim + 1) // 2)
     entropy = -(member * np.log(np.maximum(member, 1e-300))).sum(1)
-    return float(cells.counts @ (density - entropy) - 0.5 * num_free * np.log(cells.counts.sum()))
+    return float(cells.counts @ (density - entropy) - 0.5 * num_parameters * np.log(cells.counts.sum()))
 
 
 def _log_likelihood(cells: Cells, mixture: Mixture) -> float:
@@ -127,9 +129,9 @@ def _log_likelihood(cells: Cells, mixture: Mixture) -> float:
 
 def _starts(cells: Cells, num_groups: int) -> Iterator[Mixture]:
     """Yield starts with centres of equal counts along each axis, then with scattered ones."""
-    rng, size = np.random.default_rng(num_groups), cells.points.shape[1]
+    rng, dim = np.random.default_rng(num_groups), cells.points.shape[1]
     for number in range(NUM_STARTS):
-        rows = _spaced(cells, number, num_groups) if number < size else _scattered(cells, num_groups, rng)
+        rows = _spaced(cells, number, num_groups) if number < dim else _scattered(cells, num_groups, rng)
         yield _around(cells, cells.points[rows])
 
 
@@ -153,6 +155,6 @@ def _around(cells: Cells, centres: np.ndarray) -> Mixture:
     """Return the groups of points nearest to each centre, after a few rounds of k-means."""
     for _ in range(5):
         nearest = ((cells.points[:, None] - centres) ** 2).sum(2).argmin(1)
-        mixture = cells.mixture_of(np.eye(len(centres))[nearest])
+        mixture = cells.maximise(np.eye(len(centres))[nearest])
         centres = mixture.mean
     return mixture

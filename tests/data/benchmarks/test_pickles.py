@@ -111,6 +111,17 @@ def test_arrays_of_anything_but_numbers_are_refused(value):
             read(pickle.dumps({"data": value}, protocol))
 
 
+def test_an_array_whose_content_is_a_number_is_refused():
+    """bytes(n) would allocate n zero bytes, however large the number in a forged file is."""
+    # {"data": _frombuffer(3, dtype("u1"), (3,), "C")}
+    forged = (
+        b"\x80\x04}\x8c\x04data\x8c\x13numpy._core.numeric\x8c\x0b_frombuffer\x93"
+        b"(K\x03\x8c\x05numpy\x8c\x05dtype\x93\x8c\x02u1\x85RK\x03\x85\x8c\x01CtRs."
+    )
+    with pytest.raises(DataError, match="content is not bytes"):
+        read(forged)
+
+
 @pytest.mark.parametrize("content", [b"", b"nothing", pickle.dumps(CONTENT)[:-20], pickle.dumps([1])])
 def test_damaged_files_are_named(content, tmp_path):
     with pytest.raises(DataError, match="file: refused as a pickle"):

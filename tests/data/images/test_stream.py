@@ -60,7 +60,7 @@ def assert_equal(batches, others):
     assert len(batches) == len(others)
     for batch, other in zip(batches, others, strict=True):
         assert torch.equal(batch.index, other.index)
-        assert all(map(torch.equal, batch.views, other.views))
+        assert all(map(torch.equal, batch.copies, other.copies))
 
 
 class TestInputs:
@@ -105,7 +105,7 @@ class TestWindows:
             assert x[1, :, 0].tolist() == list(range(top, top + self.CROP))
             corners.add((left, top))
         assert len(corners) > 5
-        assert max(left for left, _ in corners) > WIDTH - HEIGHT  # beyond the middle square_shape
+        assert max(left for left, _ in corners) > WIDTH - HEIGHT  # beyond the middle square
 
     def test_other_windows_lie_in_the_middle(self, paths):
         for _, x in self.windows(paths, View(augment=False)):
@@ -114,7 +114,7 @@ class TestWindows:
 
     def test_copies_of_an_image_get_different_windows(self, paths):
         loader = loader_of(streamed(paths), self.CROP)
-        first, second = next(loader.passes({"batch": View(copies=2)}, "train/1/0"))["batch"].views
+        first, second = next(loader.passes({"batch": View(copies=2)}, "train/1/0"))["batch"].copies
         assert first.shape == second.shape
         assert not torch.equal(first, second)
         assert torch.equal(first[:, 2, 0, 0], second[:, 2, 0, 0])
@@ -179,7 +179,7 @@ class TestWorkers:
         with pytest.raises(DataError, match=r"a process that decodes images has died .*data\.workers"):
             walk(loader_of(x, 8))
 
-    def test_no_worker_is_left_after_an_abandoned_walk(self, paths):
+    def test_no_worker_is_left_after_an_abandoned_iteration(self, paths):
         batches = loader_of(streamed(paths, 2), 8).passes({"batch": View()}, "p")
         next(batches)
         assert len(children()) == 2

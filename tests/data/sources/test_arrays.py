@@ -66,13 +66,13 @@ def test_text_as_pandas_holds_it():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ((X, Y, X), r"<arrays>: a tuple of 3; expected \(x, y\) or \(x, y, x_test, y_test\)"),
+        ((X, Y, X), r"<arrays>: a tuple of length 3; expected \(x, y\) or \(x, y, x_test, y_test\)"),
         ((X, Y[:3]), r"<arrays>: x has 4 rows and y has 3; they must agree"),
         ({"x": X}, r"<arrays>: there is no array y; there are x"),
-        ({"x": X, "y": Y, "y_tset": Y}, r"<arrays>: there is no array 'y_tset' to give; there are x, y, ids"),
+        ({"x": X, "y": Y, "y_tset": Y}, r"<arrays>: unknown array 'y_tset'; expected x, y, ids"),
         (([[1.0], [1.0, 2.0]], [0, 1]), r"<arrays>: x has rows of different shapes"),
         (([torch.zeros(1), torch.zeros(2)], [0, 1]), r"<arrays>: x has rows of different shapes"),
-        ((X, ["a", None, "b", "a"]), r"<arrays>: y is a list whose row 1 is None; allowed are numbers, or text"),
+        ((X, ["a", None, "b", "a"]), r"<arrays>: y is a list whose row 1 is None; expected numbers, or text"),
         ((X, ["a", float("nan"), "b", "a"]), r"<arrays>: y: row 1 is nan among text"),
         ((X, np.array(["a", np.nan, "b", "a"], dtype=object)), r"<arrays>: y: row 1 is nan among text"),
         ((X, object()), r"<arrays>: y is a object; expected an array, a tensor or a list; data sets go in as"),

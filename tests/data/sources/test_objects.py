@@ -34,7 +34,7 @@ class TestConfiguration:
             ({"train": (X, Y), "test": (X, Y)}, "<arrays>"),
         ],
     )
-    def test_a_word_stands_for_an_object(self, data, name):
+    def test_an_object_has_a_placeholder(self, data, name):
         assert make_config(data).data.source == name
 
     def test_a_mapping_with_data_is_a_configuration(self):

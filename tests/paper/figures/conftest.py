@@ -69,8 +69,8 @@ def make(tmp_path: Path):
 
 
 @pytest.fixture
-def there(tmp_path: Path):
-    """`there()`: the runs of the folder, whose data cannot be read again."""
+def available(tmp_path: Path):
+    """`available()`: the runs of the folder, whose data cannot be read again."""
 
     def found() -> list[FoundRun]:
         return find_runs([tmp_path], lambda _: pytest.fail("no figure but the last two needs the data"))

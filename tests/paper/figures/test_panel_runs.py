@@ -43,15 +43,15 @@ def test_runs_are_found_in_a_reproduction_and_as_directories(make, tmp_path, cap
         ("mine.npz", None, "mine"),
     ],
 )
-def test_the_data_set_is_a_word_of_the_source(make, there, source, data, text):
+def test_the_data_set_is_a_word_of_the_source(make, available, source, data, text):
     make("run", data=source)
-    (found,) = there()
+    (found,) = available()
     assert found.data == data
     assert data_text(found) == text
     assert setting_text(found) == f"{text}, 40 % symmetric noise"
 
 
-def test_method_noise_schedule_and_options_are_told_apart(make, there):
+def test_method_noise_schedule_and_options_are_told_apart(make, available):
     make("car", options={"penalty_weight": 2.0})
     make("no-targets", options={"penalty_weight": 2.0, "targets": "none"})
     make("stepped", method="cross_entropy", schedule="multi_step")
@@ -67,44 +67,46 @@ def test_method_noise_schedule_and_options_are_told_apart(make, there):
         "measured": RunQuery("cifar10", NOISE, measured="gradient_share"),
     }
     expected = {"car": "car", "a": "stepped", "b": "annealed", "asymmetric": "asymmetric", "80": None, "measured": None}
-    assert names(choose_runs(panels, there())) == expected
+    assert names(choose_runs(panels, available())) == expected
 
 
-def test_the_papers_data_come_before_others_and_never_each_other(make, there):
+def test_the_papers_data_come_before_others_and_never_each_other(make, available):
     make("mine", data="mine.npz")
     make("hundred", data="cifar100")
     ten = {"": RunQuery("cifar10", NOISE)}
-    assert names(choose_runs(ten, there())) == {"": "mine"}
+    assert names(choose_runs(ten, available())) == {"": "mine"}
     make("ten")
-    assert names(choose_runs(ten, there())) == {"": "ten"}
-    assert names(choose_runs({"": RunQuery("webvision", NOISE)}, [one for one in there() if one.data])) == {"": None}
+    assert names(choose_runs(ten, available())) == {"": "ten"}
+    assert names(choose_runs({"": RunQuery("webvision", NOISE)}, [one for one in available() if one.data])) == {
+        "": None
+    }
 
 
-def test_another_data_set_stands_in_once(make, there):
+def test_another_data_set_is_a_substitute_once(make, available):
     make("mine", data="mine.npz")
     panels = {"10": RunQuery("cifar10", NOISE), "100": RunQuery("cifar100", NOISE)}
-    assert names(choose_runs(panels, there())) == {"10": "mine", "100": None}
+    assert names(choose_runs(panels, available())) == {"10": "mine", "100": None}
 
 
-def test_panels_of_one_data_set_come_from_one_source(make, there):
+def test_panels_of_one_data_set_come_from_one_source(make, available):
     make("images-car", data="cifar10-subset.npz")
     make("features-car", data="cifar10-patches.npz")
     make("features-ce", data="cifar10-patches.npz", method="cross_entropy")
     panels = {"car": RunQuery("cifar10", NOISE), "ce": RunQuery("cifar10", NOISE, "cross_entropy")}
-    assert names(choose_runs(panels, there())) == {"car": "features-car", "ce": "features-ce"}
+    assert names(choose_runs(panels, available())) == {"car": "features-car", "ce": "features-ce"}
 
 
-def test_of_many_the_one_that_others_vary_and_its_lowest_seed(make, there):
+def test_of_many_the_one_that_others_vary_and_its_lowest_seed(make, available):
     for seed in (2, 1):
         make(f"base-{seed}", seed=seed)
         make(f"beta-{seed}", seed=seed, options={"reverse_weight": 0.1})
         make(f"alpha-{seed}", seed=seed, options={"momentum": 0.7})
-    assert find_typical(there()).run.path.name == "base-1"
+    assert find_typical(available()).run.path.name == "base-1"
     assert find_typical([]) is None
 
 
-def test_a_default_that_is_written_out_is_no_difference(make, there):
+def test_a_default_that_is_written_out_is_no_difference(make, available):
     make("short")
     make("long", options={"reverse_weight": 0, "momentum": 0.9}, seed=3)
-    first, second = there()
+    first, second = available()
     assert list_differences(first, second) == []

@@ -36,8 +36,8 @@ def everything() -> dict[str, list[FoundRun]]:
 def test_every_panel_has_its_run(number, scale, everything):
     figure = find_figure(str(number))
     own = [one for preset in figure.presets for one in trained(preset, scale)]
-    for there in (own, everything[scale]):
-        panels = choose_runs(figure.panels, there)
+    for available in (own, everything[scale]):
+        panels = choose_runs(figure.panels, available)
         assert all(panels.values())
         assert {found.seed for found in panels.values()} == {0}
 

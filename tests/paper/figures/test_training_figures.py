@@ -79,7 +79,7 @@ def test_a_narrow_tau_is_drawn_closer_and_the_text_says_so():
     assert figure.axes[0].xaxis.get_offset_text().get_text() == "", (
         "whole numbers along the axis, nothing to add to them"
     )
-    assert span_of({"a": {"clean labels": np.ones(9)}}) == pytest.approx((0.999, 1.0))  # all in one place
+    assert span_of({"a": {"clean labels": np.ones(9)}}) == pytest.approx((0.999, 1.0))  # all values are equal
     assert span_of({"a": {"clean labels": np.zeros(9)}}) == pytest.approx((0.0, 0.001))
     assert estimate_density(np.array([0.1, 0.995]), 2, (0.99, 1.0)).heights.tolist() == pytest.approx([100, 100])
 

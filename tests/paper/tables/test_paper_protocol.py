@@ -27,7 +27,7 @@ GRID = {
     "momentum": "0.7 0.9 0.99",
     "threshold": "0 0.35 0.65 0.95",
 }
-"""Of Figures 10 and 11."""
+"""The values in Figures 10 and 11."""
 
 
 def test_table1_trains_everybody_alike():

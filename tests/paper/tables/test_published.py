@@ -27,7 +27,7 @@ def found(name, measure="top1", **cell):
     return [(n.mean, n.std, n.protocol) for n in read_published(name) if n.measure == measure and n.cell == cell]
 
 
-def test_cross_entropy_at_forty_percent_stands_twice():
+def test_cross_entropy_at_forty_percent_is_listed_twice():
     cell = {"method": "cross_entropy", "data": "cifar10", "noise": "symmetric:0.4"}
     assert found("table1", **cell) == [(81.88, 0.29, "original"), (78.26, 0.74, "car")]
     assert found("strategies", strategy="none", **cell) == [(78.26, 0.74, "car")]

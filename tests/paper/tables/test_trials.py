@@ -65,7 +65,7 @@ def test_small_is_real_images_on_a_fast_network():
     )
     config = trial.config
     assert config.data.source == str(folder / "data" / "cifar10-subset-6000-5000.npz")
-    assert config.train.crop_padding == 0  # shifted images are not learned by heart in 40 epochs
+    assert config.train.crop_padding == 0  # shifted images are not memorised in 40 epochs
     assert config.noise.include_true_class
     assert (config.model.name, config.train.epochs, config.train.batch_size) == ("fast_cnn", 40, 128)
     assert config.optimiser.rate == 0.1

@@ -21,7 +21,7 @@ def distinct() -> dict[str, tuple[str, int]]:
 
 CASES = distinct()
 SMALLER = {"clothing1m": {"data.image_size": 64}, "webvision": {"data.image_size": 96, "data.options.num_classes": 5}}
-"""Settings for large images: the smallest that the networks accept, and only the classes there."""
+"""Settings for large images: the least that the networks accept; the classes of the tiny data."""
 
 
 class Steps(Silent):

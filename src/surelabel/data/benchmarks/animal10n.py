@@ -29,14 +29,14 @@ _DIRECTORY = DatasetDirectory(
     "ROOT/{data_batch_1.bin, ..., test_batch.bin}, or ROOT/{training, testing}/LABEL_*.jpg",
     "the authors on request: https://dm.kaist.ac.kr/datasets/animal-10n/",
 )
-_LOOK = ImageDefaults(crop_padding=0, flip=False)
+_IMAGE_DEFAULTS = ImageDefaults(crop_padding=0, flip=False)
 _SIDE = 64
 _FOLDERS = {"train": "training", "test": "testing"}
 _BATCH = {"train": re.compile(r"data_batch_(\d+)\.bin"), "test": re.compile(r"test_batch(\d*)\.bin")}
 
 
 def _read_parts(request: Request[NoOptions]) -> Parts:
-    return Parts(_read_part("train", request), {"test": _read_part("test", request)}, CLASSES, _LOOK)
+    return Parts(_read_part("train", request), {"test": _read_part("test", request)}, CLASSES, _IMAGE_DEFAULTS)
 
 
 def _read_test(request: Request[NoOptions]) -> Rows:

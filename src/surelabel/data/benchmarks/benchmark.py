@@ -123,6 +123,6 @@ IMAGENET_MEAN = to_pixel_range(0.485, 0.456, 0.406)
 IMAGENET_STD = to_pixel_range(0.229, 0.224, 0.225)
 
 
-def crop_look(config: DataConfig, mean: tuple[float, ...], std: tuple[float, ...]) -> ImageDefaults:
+def crop_defaults(config: DataConfig, mean: tuple[float, ...], std: tuple[float, ...]) -> ImageDefaults:
     """Return the augmentation by windows of `config.crop` and flips, without padding."""
     return ImageDefaults(crop=config.crop, crop_padding=0, flip=True, mean=mean, std=std)

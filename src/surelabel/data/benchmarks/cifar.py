@@ -194,10 +194,10 @@ _CIFAR100N_LABELS = HumanLabels(
     keys={"noisy": "noisy_label"},
     default="noisy",
 )
-_CIFAR10_LOOK = ImageDefaults(
+_CIFAR10_DEFAULTS = ImageDefaults(
     crop_padding=4, mean=to_pixel_range(0.4914, 0.4822, 0.4465), std=to_pixel_range(0.2023, 0.1994, 0.2010)
 )
-_CIFAR100_LOOK = ImageDefaults(
+_CIFAR100_DEFAULTS = ImageDefaults(
     crop_padding=4, mean=to_pixel_range(0.5071, 0.4867, 0.4408), std=to_pixel_range(0.2675, 0.2565, 0.2761)
 )
 
@@ -224,9 +224,9 @@ def _make_directory(name: str, cifar: _CifarSet) -> DatasetDirectory:
 
 
 CIFAR: tuple[Benchmark[Options], ...] = (
-    _make_benchmark("cifar10", _CifarSet(_CIFAR10_FILES, _CIFAR10_LOOK)),
-    _make_benchmark("cifar100", _CifarSet(_CIFAR100_FILES, _CIFAR100_LOOK)),
-    _make_benchmark("cifar10n", _CifarSet(_CIFAR10_FILES, _CIFAR10_LOOK, _CIFAR10N_LABELS)),
-    _make_benchmark("cifar100n", _CifarSet(_CIFAR100_FILES, _CIFAR100_LOOK, _CIFAR100N_LABELS)),
+    _make_benchmark("cifar10", _CifarSet(_CIFAR10_FILES, _CIFAR10_DEFAULTS)),
+    _make_benchmark("cifar100", _CifarSet(_CIFAR100_FILES, _CIFAR100_DEFAULTS)),
+    _make_benchmark("cifar10n", _CifarSet(_CIFAR10_FILES, _CIFAR10_DEFAULTS, _CIFAR10N_LABELS)),
+    _make_benchmark("cifar100n", _CifarSet(_CIFAR100_FILES, _CIFAR100_DEFAULTS, _CIFAR100N_LABELS)),
 )
 """cifar10, cifar100, cifar10n and cifar100n."""

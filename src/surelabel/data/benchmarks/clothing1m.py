@@ -11,7 +11,7 @@ seen the file itself).
 from pathlib import Path
 
 from surelabel.config import Part
-from surelabel.data.benchmarks.benchmark import Benchmark, Request, crop_look, to_pixel_range
+from surelabel.data.benchmarks.benchmark import Benchmark, Request, crop_defaults, to_pixel_range
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside
 from surelabel.data.benchmarks.image_list import ImageList, read_labelled_lines, read_lines, read_listed_images
 from surelabel.data.sources.interface import Parts, Rows
@@ -61,7 +61,7 @@ def _read_parts(request: Request[Options]) -> Parts:
         read_listed_images(train, request),
         {name: read_listed_images(test, request, is_clean=True) for name, test in tests.items()},
         classes,
-        crop_look(request.config, _MEAN, _STD),
+        crop_defaults(request.config, _MEAN, _STD),
     )
 
 

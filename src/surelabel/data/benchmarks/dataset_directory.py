@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surelabel.config import DataConfig
+from surelabel.data.sources.checks import download_stores, resolve_inside
 from surelabel.errors import DataError
 
 VARIABLE = "SURELABEL_DATA"
@@ -64,10 +65,7 @@ def check_inside(path: Path, root: Path) -> Path:
     A download of the Hugging Face hub is a folder of links into the store beside it; these may be
     followed.
     """
-    base = root.resolve()
-    stores = [folder.parent / "blobs" for folder in (base, *base.parents) if folder.name == "snapshots"]
-    if not any(path.resolve().is_relative_to(place) for place in (base, *stores)):
-        raise DataError(f"{path}: leads out of {root}; copy the files, or give the folder they are in")
+    resolve_inside(path, root, download_stores(root))
     return path
 
 

@@ -30,7 +30,7 @@ _DIRECTORY = DatasetDirectory(
     "https://github.com/zalandoresearch/fashion-mnist, or Debian's package dataset-fashion-mnist",
     fallback_places=("/usr/share/datasets/fashion-mnist",),
 )
-_LOOK = ImageDefaults(crop_padding=2, flip=True, mean=(72.94,), std=(90.02,))
+_IMAGE_DEFAULTS = ImageDefaults(crop_padding=2, flip=True, mean=(72.94,), std=(90.02,))
 """Mean and deviation are those of the 60,000 training pictures."""
 _SIDE = 28
 _FOLDERS = (".", "raw", "FashionMNIST/raw")
@@ -43,7 +43,7 @@ _UNSIGNED_BYTE = 8
 def _read_parts(request: Request[NoOptions]) -> Parts:
     train = _read_part("train", request)
     test = _read_part("test", replace(request, requested_shape=tuple(train.x.shape[1:])))
-    return Parts(train, {"test": test}, CLASSES, _LOOK)
+    return Parts(train, {"test": test}, CLASSES, _IMAGE_DEFAULTS)
 
 
 def _read_test(request: Request[NoOptions]) -> Rows:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from surelabel.config import Part
-from surelabel.data.benchmarks.benchmark import IMAGENET_MEAN, IMAGENET_STD, Benchmark, Request, crop_look
+from surelabel.data.benchmarks.benchmark import IMAGENET_MEAN, IMAGENET_STD, Benchmark, Request, crop_defaults
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside
 from surelabel.data.benchmarks.image_list import ImageList, read_lines, read_listed_images
 from surelabel.data.sources.interface import Parts, Rows
@@ -45,7 +45,7 @@ def _read_parts(request: Request[Options]) -> Parts:
     train = read_listed_images(_list_training_images(release.root, classes), release)
     folder = request.options.food101
     tests = {} if folder is None else {"test": _read_food101(folder, classes, request)}
-    return Parts(train, tests, classes, crop_look(request.config, IMAGENET_MEAN, IMAGENET_STD))
+    return Parts(train, tests, classes, crop_defaults(request.config, IMAGENET_MEAN, IMAGENET_STD))
 
 
 def _read_test(request: Request[Options]) -> Rows:

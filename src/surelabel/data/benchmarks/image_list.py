@@ -16,7 +16,7 @@ from surelabel.data.sources.checks import refuse_lost_classes
 from surelabel.data.sources.interface import Rows
 from surelabel.errors import DataError
 
-_MOST_SHOWN = 3
+_MAX_SHOWN = 3
 
 _log = logging.getLogger("surelabel")
 
@@ -88,7 +88,7 @@ def read_listed_images(images: ImageList, request: Request[Any], is_clean: bool 
 
 def _report_missing(missing: list[str], count: int, request: Request[Any]) -> None:
     """Raise an error, or log a warning if `unreadable` is "skip" and not everything is missing."""
-    shown = f"{len(missing)} of {count} listed images (such as {', '.join(missing[:_MOST_SHOWN])})"
+    shown = f"{len(missing)} of {count} listed images (such as {', '.join(missing[:_MAX_SHOWN])})"
     if len(missing) == count:
         raise request.directory.missing(request.root, shown)
     if request.config.unreadable == "refuse":

@@ -41,7 +41,7 @@ class _Type:
 
     def to_numpy(self) -> np.dtype[Any]:
         match = _NUMBER.fullmatch(self._code)
-        if not match or self._order not in "|<>=":
+        if not match or self._order not in tuple("|<>="):
             raise ValueError(f"an array of type {self._code!r}")
         return np.dtype(f"{self._order}{match[1]}{match[2]}")
 
@@ -60,6 +60,8 @@ class _Array:
 
     def to_numpy(self) -> np.ndarray:
         content, dtype, shape, order = self._state
+        if not isinstance(content, bytes | bytearray):  # bytes(n) allocates n bytes
+            raise ValueError("an array whose content is not bytes")
         return (
             np.frombuffer(bytes(content), dtype.to_numpy())
             .reshape(shape, order="F" if _text(order) == "F" else "C")
@@ -101,7 +103,7 @@ class _FilledArray(_Call):
 
 
 class _Encode(_Call):
-    """Makes bytes, as Python 3 writes them for Python 2."""
+    """Makes bytes: Python 3 pickles them so in protocols 0 to 2."""
 
     __slots__ = ()
 
@@ -133,15 +135,15 @@ class _Unpickler(pickle.Unpickler):
 
 def read_pickle(content: BinaryIO, where: str) -> dict[str, Any]:
     """Read a pickled dictionary whose values are plain or arrays of numbers; keys become text."""
-    return _refuse_errors(lambda: _to_dictionary(_unpickle(content)), where)
+    return _with_data_error(lambda: _to_dictionary(_unpickle(content)), where)
 
 
 def read_torch(path: Path) -> dict[str, Any]:
     """Read such a dictionary from a file of `torch.save`, in the zip format or the older one."""
-    return _refuse_errors(lambda: _to_dictionary(_unpickle_torch(path)), str(path))
+    return _with_data_error(lambda: _to_dictionary(_unpickle_torch(path)), str(path))
 
 
-def _refuse_errors(read: Callable[[], dict[str, Any]], where: str) -> dict[str, Any]:
+def _with_data_error(read: Callable[[], dict[str, Any]], where: str) -> dict[str, Any]:
     try:
         return read()
     # A pickle is a program: a damaged or forged one can raise anything.

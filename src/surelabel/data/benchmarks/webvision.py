@@ -13,7 +13,7 @@ from pydantic import Field
 
 from surelabel.config import Part
 from surelabel.data.benchmarks import ilsvrc12
-from surelabel.data.benchmarks.benchmark import IMAGENET_MEAN, IMAGENET_STD, Benchmark, Request, crop_look
+from surelabel.data.benchmarks.benchmark import IMAGENET_MEAN, IMAGENET_STD, Benchmark, Request, crop_defaults
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory
 from surelabel.data.benchmarks.image_list import ImageList, read_labelled_lines, read_lines, read_listed_images
 from surelabel.data.sources.interface import Parts, Rows
@@ -51,7 +51,7 @@ def _read_parts(request: Request[Options]) -> Parts:
     tests = {"test": _read_validation(names, request)}
     if options.ilsvrc12 is not None:
         tests["ilsvrc12"] = ilsvrc12.read(Path(options.ilsvrc12).expanduser(), classes, request)
-    return Parts(rows, tests, names, crop_look(request.config, IMAGENET_MEAN, IMAGENET_STD))
+    return Parts(rows, tests, names, crop_defaults(request.config, IMAGENET_MEAN, IMAGENET_STD))
 
 
 def _read_test(request: Request[Options]) -> Rows:

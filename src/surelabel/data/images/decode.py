@@ -35,7 +35,7 @@ _TRANSIENT = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE,
 PROGRESS_INTERVAL = 5.0
 """Seconds between two lines of progress in the log."""
 _ITEMS_PER_TASK = 64
-_MOST_THREADS = 8
+_MAX_THREADS = 8
 
 _log = logging.getLogger("surelabel")
 _Result = TypeVar("_Result")
@@ -125,7 +125,7 @@ def map_positions(
         return [function(position) for position in range(start, min(start + _ITEMS_PER_TASK, count))]
 
     last_log, num_done, starts = time.monotonic(), 0, range(0, count, _ITEMS_PER_TASK)
-    with ThreadPoolExecutor(min(_MOST_THREADS, num_cores())) as pool:
+    with ThreadPoolExecutor(min(_MAX_THREADS, num_cores())) as pool:
         for results in pool.map(run, starts) if in_threads else map(run, starts):
             yield from results
             num_done += len(results)
@@ -218,18 +218,18 @@ def _planes(image: Image.Image) -> np.ndarray:
     return values[None] if values.ndim == 2 else values.transpose(2, 0, 1)
 
 
-def _shrink_while_decoding(image: Image.Image, least: tuple[int, ...]) -> None:
-    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if that still covers `least` (height, width)."""
-    height, width = least if _orientation(image) < 5 else least[::-1]
+def _shrink_while_decoding(image: Image.Image, min_size: tuple[int, ...]) -> None:
+    """Decode a JPEG at 1/2, 1/4 or 1/8 of its size if that covers `min_size` (height, width)."""
+    height, width = min_size if _orientation(image) < 5 else min_size[::-1]
     scale = max(height / image.height, width / image.width)
     if scale <= 0.5:
         image.draft(None, (round(image.width * scale), round(image.height * scale)))
 
 
-def _covering_size(image: Image.Image, least: tuple[int, ...]) -> tuple[int, int]:
-    """Return the (height, width) to which an image must be resized to cover `least`."""
-    scale = max(least[0] / image.height, least[1] / image.width)
-    return max(least[0], round(image.height * scale)), max(least[1], round(image.width * scale))
+def _covering_size(image: Image.Image, min_size: tuple[int, ...]) -> tuple[int, int]:
+    """Return the (height, width) to which an image must be resized to cover `min_size`."""
+    scale = max(min_size[0] / image.height, min_size[1] / image.width)
+    return max(min_size[0], round(image.height * scale)), max(min_size[1], round(image.width * scale))
 
 
 def _window(image: Image.Image, frame: tuple[int, int], side: int, place: np.ndarray) -> np.ndarray:

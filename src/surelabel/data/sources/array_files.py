@@ -18,7 +18,7 @@ from torch import Tensor
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Inputs, LazyInputs, MappedInputs, Shape, available_memory
 from surelabel.data.sources.array_conversion import channels_first, check_inputs, input_tensor
-from surelabel.data.sources.arrays import ALIASES, NAMES, make_inputs, make_parts
+from surelabel.data.sources.arrays import ALIASES, ARRAY_NAMES, make_inputs, make_parts
 from surelabel.data.sources.interface import Parts
 from surelabel.errors import DataError
 
@@ -61,7 +61,7 @@ def label_files(path: Path) -> list[Path]:
     return [path.with_name(f"{each}{path.suffix}") for each in dict.fromkeys(names)]
 
 
-def _read_npz(source: str, wanted: tuple[str, ...] = (*NAMES, *ALIASES)) -> dict[str, np.ndarray]:
+def _read_npz(source: str, wanted: tuple[str, ...] = (*ARRAY_NAMES, *ALIASES)) -> dict[str, np.ndarray]:
     """Read the arrays whose names are `wanted`, under the names that `arrays` uses."""
     # Opened here: NumPy leaves a file open that turns out not to be an archive.
     with contextlib.ExitStack() as stack:

@@ -26,7 +26,7 @@ from surelabel.errors import DataError
 
 KIND = "arrays as (x, y), (x, y, x_test, y_test) or {'x': ..., 'y': ...}"
 
-NAMES = ("x", "y", "ids", "clean", "x_test", "y_test", "ids_test", "clean_test", "class_names")
+ARRAY_NAMES = ("x", "y", "ids", "clean", "x_test", "y_test", "ids_test", "clean_test", "class_names")
 ALIASES = {"y_clean": "clean", "y_clean_test": "clean_test"}
 
 _TUPLES = {2: ("x", "y"), 4: ("x", "y", "x_test", "y_test")}
@@ -40,7 +40,7 @@ def accepts(data: Any) -> bool:
 
 
 def describe(_data: Any) -> str:
-    """Return the word that stands for the data in a configuration."""
+    """Return the placeholder for the data in a configuration."""
     return "<arrays>"
 
 
@@ -49,8 +49,8 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
     named = data if isinstance(data, Mapping) else _name_arrays(data)
     arrays = {}
     for name, value in named.items():
-        if name not in (*NAMES, *ALIASES):
-            raise DataError(f"<arrays>: there is no array {name!r} to give; there are {', '.join(NAMES)}")
+        if name not in (*ARRAY_NAMES, *ALIASES):
+            raise DataError(f"<arrays>: unknown array {name!r}; expected {', '.join(ARRAY_NAMES)}")
         if value is not None:
             arrays[ALIASES.get(name, name)] = _to_array(value, name)
     return make_parts(arrays, config, shape)
@@ -75,22 +75,22 @@ def make_inputs(arrays: Arrays, config: DataConfig, shape: Shape) -> tuple[Input
 
 
 def _rows(
-    arrays: Arrays, part: str, class_names: tuple[str, ...] | None, config: DataConfig, shape: Shape | None
+    arrays: Arrays, suffix: str, class_names: tuple[str, ...] | None, config: DataConfig, shape: Shape | None
 ) -> Rows:
     source = config.source
-    x = _inputs(arrays, part, source)
-    x = _fit(x, shape or square_shape(x, config.image_size), f"{source}: x{part}")
-    if f"y{part}" not in arrays and config.labels is not None:
+    x = _inputs(arrays, suffix, source)
+    x = _fit(x, shape or square_shape(x, config.image_size), f"{source}: x{suffix}")
+    if f"y{suffix}" not in arrays and config.labels is not None:
         names = np.full(len(x), "", dtype=np.str_)
     else:
-        names = _names(arrays, f"y{part}", f"x{part}", len(x), class_names, source)
+        names = _label_names(arrays, f"y{suffix}", f"x{suffix}", len(x), class_names, source)
     clean = None
-    if f"clean{part}" in arrays:
-        clean = _names(arrays, f"clean{part}", f"x{part}", len(x), class_names, source)
-    return Rows(x, names, _ids(arrays, part, len(x), source), clean)
+    if f"clean{suffix}" in arrays:
+        clean = _label_names(arrays, f"clean{suffix}", f"x{suffix}", len(x), class_names, source)
+    return Rows(x, names, _ids(arrays, suffix, len(x), source), clean)
 
 
-def _names(
+def _label_names(
     arrays: Arrays, name: str, beside: str, num_rows: int, class_names: tuple[str, ...] | None, source: str
 ) -> np.ndarray:
     names = label_names(_get(arrays, name, source), class_names, f"{source}: {name}")
@@ -99,20 +99,22 @@ def _names(
     return names
 
 
-def _ids(arrays: Arrays, part: str, num_rows: int, source: str) -> np.ndarray:
-    if f"ids{part}" not in arrays:
-        return np.array([f"{part.lstrip('_')}/{row}" if part else str(row) for row in range(num_rows)], dtype=np.str_)
-    ids = _get(arrays, f"ids{part}", source)
+def _ids(arrays: Arrays, suffix: str, num_rows: int, source: str) -> np.ndarray:
+    if f"ids{suffix}" not in arrays:
+        return np.array(
+            [f"{suffix.lstrip('_')}/{row}" if suffix else str(row) for row in range(num_rows)], dtype=np.str_
+        )
+    ids = _get(arrays, f"ids{suffix}", source)
     if ids.shape != (num_rows,):
-        raise DataError(f"{source}: ids{part} has the shape {ids.shape}; expected one id for each of {num_rows} rows")
+        raise DataError(f"{source}: ids{suffix} has the shape {ids.shape}; expected one id for each of {num_rows} rows")
     return as_text(ids)
 
 
-def _inputs(arrays: Arrays, part: str, source: str) -> Inputs:
-    x = arrays.get(f"x{part}")
+def _inputs(arrays: Arrays, suffix: str, source: str) -> Inputs:
+    x = arrays.get(f"x{suffix}")
     if isinstance(x, LazyInputs):
         return x
-    return input_tensor(_get(arrays, f"x{part}", source), f"{source}: x{part}")
+    return input_tensor(_get(arrays, f"x{suffix}", source), f"{source}: x{suffix}")
 
 
 def _fit(x: Inputs, shape: Shape | None, where: str) -> Inputs:
@@ -133,7 +135,7 @@ def _get(arrays: Arrays, name: str, source: str) -> np.ndarray:
 
 def _name_arrays(data: tuple[Any, ...]) -> dict[str, Any]:
     if len(data) not in _TUPLES:
-        raise DataError(f"<arrays>: a tuple of {len(data)}; expected (x, y) or (x, y, x_test, y_test)")
+        raise DataError(f"<arrays>: a tuple of length {len(data)}; expected (x, y) or (x, y, x_test, y_test)")
     return dict(zip(_TUPLES[len(data)], data, strict=True))
 
 
@@ -154,7 +156,7 @@ def _to_array(value: Any, name: str) -> np.ndarray:
         raise _differing_shapes(name) from None
     if array.dtype == object or not array.ndim:
         raise DataError(
-            f"<arrays>: {name} is a {type(value).__name__}{_first_object(array)}; allowed are numbers, or text"
+            f"<arrays>: {name} is a {type(value).__name__}{_first_object(array)}; expected numbers, or text"
         )
     if array.dtype.kind == "U" and array.ndim == 1 and (isinstance(value, list | tuple) or value.dtype == object):
         _refuse_mixed_types(value, name)
@@ -183,6 +185,4 @@ def _refuse_mixed_types(values: Any, name: str) -> None:
     """Raise if a number is among text: NaN, a missing label in pandas, would become a class."""
     for row, value in enumerate(values):
         if not isinstance(value, str):
-            raise DataError(
-                f"<arrays>: {name}: row {row} is {value!r} among text; allowed are numbers only, or text only"
-            )
+            raise DataError(f"<arrays>: {name}: row {row} is {value!r} among text; expected numbers only, or text only")

@@ -26,10 +26,10 @@ def refuse_not_utf8(path: Path) -> None:
 
 
 def resolve_inside(path: Path, root: Path, stores: Iterable[Path] = ()) -> Path:
-    """Return the real path; raise if a link leads it out of the root and of the other `stores`."""
+    """Return the real path; raise if it leads out of the root and of the other `stores`."""
     real = path.resolve()
     if not any(real.is_relative_to(folder) for folder in (root.resolve(), *stores)):
-        raise DataError(f"{path}: a link that leads out of {root}; copy the files, or give the folder they are in")
+        raise DataError(f"{path}: leads out of {root}; copy the files, or give the folder they are in")
     return real
 
 

@@ -85,7 +85,7 @@ class ObjectSource(Protocol):
         """Return whether `data` is of this kind."""
 
     def describe(self, data: Any, /) -> str:
-        """Return what stands for `data` in a configuration: words in <>, which are not a path."""
+        """Return the placeholder for `data` in a configuration: words in <>, not a path."""
 
     def read(self, data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
         """Read the labelled rows of `data`."""

@@ -19,7 +19,7 @@ _PASS_AGAIN = "this run's data was a Python object, which only Python can pass a
 
 
 def describe_object(data: Any) -> str | None:
-    """Return what stands for an object in a configuration, such as <arrays>; None if not data."""
+    """Return the placeholder for an object, such as <arrays>; None if it is not data."""
     if _is_divided(data):
         return describe_object(data["train"])
     source = _find_source(data)
@@ -27,7 +27,7 @@ def describe_object(data: Any) -> str | None:
 
 
 def is_object(source: str) -> bool:
-    """Return whether a configuration's source stands for an object."""
+    """Return whether a configuration's source is the placeholder for an object."""
     return source.startswith("<") and source.endswith(">")
 
 

@@ -48,7 +48,7 @@ def accepts(data: Any) -> bool:
 
 
 def describe(data: Any) -> str:
-    """Return the word that stands for the data in a configuration."""
+    """Return the placeholder for the data in a configuration."""
     return f"<dataset {type(data).__name__}>"
 
 

@@ -41,24 +41,24 @@ class NumberedFigure:
     presets: tuple[str, ...]
     """The presets of `surelabel reproduce` that train its runs."""
     draw: Draw
-    also: str = ""
-    """What else the runs must have, for the error that says so."""
+    condition: str = ""
+    """What else the runs must have, for the error about missing runs."""
 
-    def draw_from(self, there: Sequence[FoundRun]) -> tuple[Drawing, Sequence[FoundRun]]:
+    def draw_from(self, available: Sequence[FoundRun]) -> tuple[Drawing, Sequence[FoundRun]]:
         """Draw the figure, and return it with the runs it shows; raise if there are none."""
-        picture = self.draw(self.panels, there)
+        picture = self.draw(self.panels, available)
         if picture is None:
-            raise RunError(self._needs())
+            raise RunError(self._describe_missing_runs())
         title = self.title.format(method=method_text(picture.runs[0]), setting=setting_text(picture.runs[0]))
         add_headline(picture.figure, title)
         name = f"figure-{self.number:02d}-{self.name}"
         return Drawing(name, f"Figure {self.number}: {plain_text(title)}", picture.text, picture.figure), picture.runs
 
-    def _needs(self) -> str:
+    def _describe_missing_runs(self) -> str:
         wanted = "; ".join(dict.fromkeys(one.text for one in self.panels.values()))
         commands = " and ".join(f"surelabel reproduce {preset}" for preset in self.presets)
         subject = f"figure {self.number} ({self.name}) needs finished runs that are not there"
-        return f"{subject}: {wanted}{self.also}; make them with: {commands} (--dry-run says how much that is)"
+        return f"{subject}: {wanted}{self.condition}; make them with: {commands} (--dry-run says how much that is)"
 
 
 def _three_ways(measured: str | None = None) -> dict[str, RunQuery]:
@@ -85,14 +85,16 @@ def _cifar10(noise: tuple[str, float]) -> str:
 def _sensitivity(number: int, data: str) -> NumberedFigure:
     panels = {"": RunQuery(data, SYMMETRIC_60, options=FULL_CAR)}
     title = "Test accuracy by one parameter at a time: {method}, {setting}"
-    also = ", with at least two values of lambda, beta, E_c, alpha or delta"
-    return NumberedFigure(number, f"sensitivity-{data}", title, panels, ("sensitivity",), draw_study, also)
+    condition = ", with at least two values of lambda, beta, E_c, alpha or delta"
+    return NumberedFigure(number, f"sensitivity-{data}", title, panels, ("sensitivity",), draw_study, condition)
 
 
 def _confidence(number: int, noise: tuple[str, float]) -> NumberedFigure:
     title = "Average confidence by clean and false label (CAR)"
     name = f"confidence-{100 * noise[1]:g}"
-    return NumberedFigure(number, name, title, _pair(noise), ("correction",), draw_panels(figure_kinds.confidence))
+    return NumberedFigure(
+        number, name, title, _pair(noise), ("correction",), draw_panels(figure_kinds.draw_confidences)
+    )
 
 
 def _images(number: int, data: str, preset: str) -> NumberedFigure:
@@ -121,7 +123,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         "What becomes of clean and of false labels: {setting}",
         _three_ways(),
         ("memorisation",),
-        draw_panels(figure_kinds.memorisation),
+        draw_panels(figure_kinds.draw_memorisation),
     ),
     NumberedFigure(
         2,
@@ -129,7 +131,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         r"Density of confidence $\tau$ (CAR, $\beta$ = 0)",
         _DENSITIES,
         ("confidence",),
-        draw_panels(figure_kinds.density),
+        draw_panels(figure_kinds.draw_densities),
     ),
     NumberedFigure(
         3,
@@ -137,7 +139,7 @@ FIGURES: tuple[NumberedFigure, ...] = (
         "Share of the gradient from clean and from false labels: {setting}",
         _three_ways(MEASURED),
         ("memorisation",),
-        draw_panels(figure_kinds.gradients),
+        draw_panels(figure_kinds.draw_gradients),
     ),
     NumberedFigure(
         4,
@@ -145,13 +147,15 @@ FIGURES: tuple[NumberedFigure, ...] = (
         r"Effect of $\beta$ on the density of confidence $\tau$: {method}, {setting}",
         _BY_BETA,
         ("confidence",),
-        draw_panels(figure_kinds.density_by_option),
+        draw_panels(figure_kinds.draw_densities_by_option),
     ),
     _confidence(5, SYMMETRIC_40),
     NumberedFigure(
-        6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), draw_panels(figure_kinds.correction)
+        6, "correction-40", _CORRECTED, _pair(SYMMETRIC_40), ("correction",), draw_panels(figure_kinds.draw_corrections)
     ),
-    NumberedFigure(7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), draw_panels(figure_kinds.correction)),
+    NumberedFigure(
+        7, "correction", _CORRECTED, _CORRECTIONS, ("correction",), draw_panels(figure_kinds.draw_corrections)
+    ),
     _confidence(8, SYMMETRIC_60),
     _confidence(9, SYMMETRIC_80),
     _sensitivity(10, "cifar10"),
@@ -166,13 +170,13 @@ def find_figure(text: str) -> NumberedFigure:
     for figure in FIGURES:
         if text in (str(figure.number), figure.name):
             return figure
-    there = ", ".join(f"{figure.number} ({figure.name})" for figure in FIGURES)
-    raise ConfigError(f"there is no figure {text!r}; there are {there}")
+    known = ", ".join(f"{figure.number} ({figure.name})" for figure in FIGURES)
+    raise ConfigError(f"there is no figure {text!r}; there are {known}")
 
 
-def write_figure(figure: NumberedFigure, there: Sequence[FoundRun], folder: Path) -> list[Path]:
+def write_figure(figure: NumberedFigure, available: Sequence[FoundRun], folder: Path) -> list[Path]:
     """Draw a figure and write it to `folder` as svg, png and text."""
-    drawing, runs = figure.draw_from(there)
+    drawing, runs = figure.draw_from(available)
     files = drawing.write(folder)
     text = folder / f"{drawing.name}.md"
     replace_text(text, _describe(drawing, runs))

@@ -24,13 +24,13 @@ from surelabel.plotting.drawing import (
 )
 
 NUM_BINS = 50
-LOOKS = {"clean labels": (BLUE, "-"), "false labels": (VERMILION, "--")}
+STYLES = {"clean labels": (BLUE, "-"), "false labels": (VERMILION, "--")}
 """Colour and dash of each group."""
 LOG_ABOVE = 20.0
 """If the highest density is larger, the vertical scale is logarithmic."""
-LEAST_SPAN = 0.2
+MIN_SPAN = 0.2
 """If the middle 98 % of tau span less in all panels, only that part of the axis is drawn."""
-LEAST_STEP = 1e-3
+MIN_STEP = 1e-3
 """The ends of the axis are multiples of this, so that their labels stay readable."""
 PANEL = (4.2, 3.0)
 
@@ -41,7 +41,7 @@ Groups = Mapping[str, Mapping[str, np.ndarray] | None]
 def group_confidence(rows: TrainingSamples) -> dict[str, np.ndarray]:
     """Return the values of tau in each group; a group without labels is left out."""
     known = np.isfinite(rows.tau)
-    groups = zip(LOOKS, (known & ~rows.is_false, known & rows.is_false), strict=True)
+    groups = zip(STYLES, (known & ~rows.is_false, known & rows.is_false), strict=True)
     return {name: rows.tau[mask] for name, mask in groups if mask.any()}
 
 
@@ -51,9 +51,9 @@ def span_of(runs: Groups) -> tuple[float, float]:
     if not values:
         return 0.0, 1.0
     low, high = np.quantile(np.concatenate(values), (0.01, 0.99))
-    if high - low >= LEAST_SPAN:
+    if high - low >= MIN_SPAN:
         return 0.0, 1.0
-    step = 10.0 ** np.floor(np.log10(max(high - low, LEAST_STEP)))
+    step = 10.0 ** np.floor(np.log10(max(high - low, MIN_STEP)))
     low, high = max(0.0, np.floor(low / step) * step), min(1.0, np.ceil(high / step) * step)
     if low == high:  # all values of tau are equal
         low, high = max(0.0, low - step), min(1.0, high + step)
@@ -93,7 +93,7 @@ def _scale(axes: Sequence[Axes], highest: float) -> None:
 
 def _draw(axes: Axes, title: str, groups: Mapping[str, Density], num_digits: int) -> None:
     for name, density in groups.items():
-        colour, dash = LOOKS[name]
+        colour, dash = STYLES[name]
         axes.stairs(density.heights, density.edges, fill=True, color=colour, alpha=0.18)
         axes.stairs(density.heights, density.edges, color=colour, linestyle=dash, linewidth=1.8, label=name)
         axes.axvline(density.mean, color=colour, linestyle=":", linewidth=1.4)

@@ -25,7 +25,7 @@ from surelabel.plotting.drawing import missing_text
 from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
 
 Value = TypeVar("Value")
-LONGEST_TITLE = 36
+MAX_TITLE_LENGTH = 36
 """Characters in a line of a panel's title."""
 Chosen = Mapping[str, FoundRun | None]
 """The run of each panel, by the panel's name, or None."""
@@ -47,15 +47,15 @@ Draw = Callable[[Mapping[str, RunQuery], Sequence[FoundRun]], Picture | None]
 def draw_panels(draw: Callable[[Chosen], tuple[Figure, str]]) -> Draw:
     """Return a function that draws a figure with one run per panel, if there is any run."""
 
-    def draw_found(wanted: Mapping[str, RunQuery], there: Sequence[FoundRun]) -> Picture | None:
-        panels = choose_runs(wanted, there)
+    def draw_found(wanted: Mapping[str, RunQuery], available: Sequence[FoundRun]) -> Picture | None:
+        panels = choose_runs(wanted, available)
         runs = [found for found in panels.values() if found is not None]
         return Picture(*draw(panels), runs) if runs else None
 
     return draw_found
 
 
-def memorisation(panels: Chosen) -> tuple[Figure, str]:
+def draw_memorisation(panels: Chosen) -> tuple[Figure, str]:
     """Draw columns of curves over epochs."""
     runs = {_training_title(name, found): None if found is None else found.metrics for name, found in panels.items()}
     parts = [f"{title}: {memorisation_text(rows)}" for title, rows in runs.items() if rows is not None]
@@ -63,19 +63,19 @@ def memorisation(panels: Chosen) -> tuple[Figure, str]:
     return memorisation_figure(runs), " ".join(parts) + empty
 
 
-def gradients(panels: Chosen) -> tuple[Figure, str]:
+def draw_gradients(panels: Chosen) -> tuple[Figure, str]:
     """Draw shares of the gradient over epochs."""
     runs = {_training_title(name, found): None if found is None else found.metrics for name, found in panels.items()}
     return gradient_figure(runs), gradient_text(runs)
 
 
-def density(panels: Chosen) -> tuple[Figure, str]:
+def draw_densities(panels: Chosen) -> tuple[Figure, str]:
     """Draw the density of tau; panels are named after their data."""
     values = _by_setting(panels, lambda found: group_confidence(read_known_samples(found.run)))
     return density_figure(values), density_text(values)
 
 
-def density_by_option(panels: Chosen) -> tuple[Figure, str]:
+def draw_densities_by_option(panels: Chosen) -> tuple[Figure, str]:
     """Draw the density of tau; panels are named after an option."""
     values = {
         name: None if found is None else group_confidence(read_known_samples(found.run))
@@ -84,22 +84,22 @@ def density_by_option(panels: Chosen) -> tuple[Figure, str]:
     return density_figure(values), density_text(values)
 
 
-def confidence(panels: Chosen) -> tuple[Figure, str]:
+def draw_confidences(panels: Chosen) -> tuple[Figure, str]:
     """Draw the mean of tau by clean and given label."""
     tables = _by_setting(panels, lambda found: confidence_table(read_known_samples(found.run)))
     return confidence_figure(tables), confidence_text(tables)
 
 
-def correction(panels: Chosen) -> tuple[Figure, str]:
+def draw_corrections(panels: Chosen) -> tuple[Figure, str]:
     """Draw corrected against clean labels."""
     tables = _by_setting(panels, lambda found: correction_table(read_known_samples(found.run)))
     return correction_figure(tables), correction_text(tables)
 
 
-def draw_corrected_images(wanted: Mapping[str, RunQuery], there: Sequence[FoundRun]) -> Picture | None:
+def draw_corrected_images(wanted: Mapping[str, RunQuery], available: Sequence[FoundRun]) -> Picture | None:
     """Draw images with given and corrected labels; of any method if the wanted one was not run."""
     draw = draw_panels(_draw_images)
-    return draw(wanted, there) or draw({name: replace(one, method=None) for name, one in wanted.items()}, there)
+    return draw(wanted, available) or draw({name: replace(one, method=None) for name, one in wanted.items()}, available)
 
 
 def _draw_images(panels: Chosen) -> tuple[Figure, str]:
@@ -126,7 +126,7 @@ def _training_title(name: str, found: FoundRun | None) -> str:
 
 def _break_title(title: str) -> str:
     """Return the title in one or two lines, so that it fits over its panel."""
-    return title if len(title) <= LONGEST_TITLE else ",\n".join(title.rsplit(", ", 1))
+    return title if len(title) <= MAX_TITLE_LENGTH else ",\n".join(title.rsplit(", ", 1))
 
 
 def _by_setting(panels: Chosen, value: Callable[[FoundRun], Value]) -> dict[str, Value | None]:

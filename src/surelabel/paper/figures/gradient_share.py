@@ -18,7 +18,7 @@ from surelabel.plotting.drawing import (
 )
 
 MEASURED = "gradient_share"
-LOOKS = {"clean": ("clean labels", BLUE, "-"), "false": ("false labels", VERMILION, "--")}
+STYLES = {"clean": ("clean labels", BLUE, "-"), "false": ("false labels", VERMILION, "--")}
 """Name in the legend, colour and dash of each share."""
 PANEL = (4.0, 3.0)
 
@@ -27,7 +27,7 @@ def gradient_shares(rows: Rows) -> dict[str, Curve]:
     """Return both shares in percent over the epochs that measured them."""
     measured = [row for row in rows if MEASURED in row]
     epochs = [int(row["epoch"]) for row in measured]
-    return {name: (epochs, [100 * row[MEASURED][name] for row in measured]) for name in LOOKS}
+    return {name: (epochs, [100 * row[MEASURED][name] for row in measured]) for name in STYLES}
 
 
 def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
@@ -53,7 +53,7 @@ def gradient_text(runs: Mapping[str, Rows | None]) -> str:
 
 def _draw(axes: Axes, title: str, shares: Mapping[str, Curve]) -> None:
     for name, (epochs, values) in shares.items():
-        text, colour, dash = LOOKS[name]
+        text, colour, dash = STYLES[name]
         marker = "o" if len(epochs) == 1 else None
         axes.plot(epochs, values, dash, color=colour, linewidth=2, marker=marker, label=text)
     set_epoch_axis(axes, max((epochs[-1] for epochs, _ in shares.values() if epochs), default=2))

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from surelabel.paper.figures.training_samples import TrainingSamples
 from surelabel.plotting.drawing import TEXT, digits_for, leave_blank, make_panels, missing_text, plain_text
 from surelabel.plotting.heat_maps import (
-    MOST_CLASSES,
-    MOST_NUMBERED,
+    MAX_CLASSES,
+    MAX_NUMBERED,
     add_colour_bar,
     count_pairs,
     draw_heat_map,
@@ -22,7 +22,7 @@ from surelabel.plotting.heat_maps import (
 
 PANEL, BAR, ROOM_FOR_NAMES = (4.7, 4.5), 0.8, 0.9
 """Inches for a heat map, its colour bar, and class names along the axes."""
-LEAST_SPAN = 0.2
+MIN_SPAN = 0.2
 """If the means of tau span less, the colours cover only their range."""
 
 
@@ -56,7 +56,7 @@ def span_of_means(tables: Mapping[str, Table | None]) -> tuple[float, float]:
     """Return the range of the colours: 0 to 1, or that of the means if it is narrow."""
     cells = [table.cells[np.isfinite(table.cells)] for table in tables.values() if table is not None]
     values = np.concatenate([np.empty(0), *cells])
-    if not len(values) or np.ptp(values) >= LEAST_SPAN or np.ptp(values) == 0:
+    if not len(values) or np.ptp(values) >= MIN_SPAN or np.ptp(values) == 0:
         return 0.0, 1.0
     return float(values.min()), float(values.max())
 
@@ -66,7 +66,7 @@ def correction_figure(tables: Mapping[str, Table | None]) -> Figure:
     texts = np.vectorize(lambda share: f"{100 * share:.1f}" if share >= 0.0005 else "", otypes=[object])
     shares = {title: None if table is None else row_fractions(table.cells) for title, table in tables.items()}
     drawn = {title: None if cells is None else (cells, texts(cells)) for title, cells in shares.items()}
-    is_numbered = any(cells is not None and len(cells) <= MOST_NUMBERED for cells in shares.values())
+    is_numbered = any(cells is not None and len(cells) <= MAX_NUMBERED for cells in shares.values())
     measure = "Share of the row" + ("; cells in %" if is_numbered else "")
     return _figure(tables, drawn, ("Clean label", "Corrected label"), measure)
 
@@ -79,7 +79,7 @@ def _figure(
     span: tuple[float, float] = (0.0, 1.0),
 ) -> Figure:
     room = ROOM_FOR_NAMES if any(table is not None and _has_words(table) for table in tables.values()) else 0.0
-    figure, axes = make_panels(1, len(tables), (PANEL[0] + room, PANEL[1] + room), share=False, beside=BAR)
+    figure, axes = make_panels(1, len(tables), (PANEL[0] + room, PANEL[1] + room), share=False, extra_width=BAR)
     mesh = None
     for one, (title, table) in zip(axes[0], tables.items(), strict=True):
         shown = drawn[title]
@@ -95,7 +95,7 @@ def _figure(
 
 def _has_words(table: Table) -> bool:
     """Return whether class names of more than two letters are shown along the axes."""
-    return len(table.class_names) <= MOST_CLASSES and max(map(len, table.class_names)) > 2
+    return len(table.class_names) <= MAX_CLASSES and max(map(len, table.class_names)) > 2
 
 
 def confidence_text(tables: Mapping[str, Table | None]) -> str:

@@ -220,34 +220,34 @@ def method_text(found: FoundRun) -> str:
     return METHOD_NAMES.get(name, name)
 
 
-def choose_runs(panels: Mapping[str, RunQuery], there: Sequence[FoundRun]) -> dict[str, FoundRun | None]:
+def choose_runs(panels: Mapping[str, RunQuery], available: Sequence[FoundRun]) -> dict[str, FoundRun | None]:
     """Return a run or None for each panel; panels of one data set all use the same source."""
     result: dict[str, FoundRun | None] = dict.fromkeys(panels)
     taken: set[str] = set()
     for data in dict.fromkeys(wanted.data for wanted in panels.values()):
         own = {name: wanted for name, wanted in panels.items() if wanted.data == data}
-        source = choose_source(data, list(own.values()), [one for one in there if one.source not in taken])
+        source = choose_source(data, list(own.values()), [one for one in available if one.source not in taken])
         if source is not None:
             taken.add(source)
-            result |= {name: _choose_run(wanted, there, source) for name, wanted in own.items()}
+            result |= {name: _choose_run(wanted, available, source) for name, wanted in own.items()}
     return result
 
 
-def choose_source(data: str, wanted: Sequence[RunQuery], there: Sequence[FoundRun]) -> str | None:
+def choose_source(data: str, wanted: Sequence[RunQuery], available: Sequence[FoundRun]) -> str | None:
     """Return the source that fills most panels: the paper's data set, or else data of a user."""
-    by_source = {one.source: one for one in there if one.data in (data, None)}
+    by_source = {one.source: one for one in available if one.data in (data, None)}
 
     def rank(source: str) -> tuple[bool, int, bool, bool]:
         one = by_source[source]
-        num_filled = sum(_choose_run(panel, there, source) is not None for panel in wanted)
+        num_filled = sum(_choose_run(panel, available, source) is not None for panel in wanted)
         return one.data == data, num_filled, source == data, one.is_image
 
     filling = [source for source in by_source if rank(source)[1]]
     return max(filling, key=rank, default=None)
 
 
-def _choose_run(wanted: RunQuery, there: Sequence[FoundRun], source: str) -> FoundRun | None:
-    matching = [one for one in there if one.source == source and wanted.matches(one)]
+def _choose_run(wanted: RunQuery, available: Sequence[FoundRun], source: str) -> FoundRun | None:
+    matching = [one for one in available if one.source == source and wanted.matches(one)]
     most = max(map(wanted.count_preferred, matching), default=0)
     return find_typical([one for one in matching if wanted.count_preferred(one) == most])
 

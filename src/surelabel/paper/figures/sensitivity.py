@@ -136,20 +136,24 @@ def sensitivity_text(parameters: Sequence[Parameter]) -> str:
     return " ".join(parts) + missing_text([plain_text(one.title) for one in parameters if not has_choice(one)])
 
 
-def draw_study(panels: Mapping[str, RunQuery], there: Sequence[FoundRun]) -> Picture | None:
+def draw_study(panels: Mapping[str, RunQuery], available: Sequence[FoundRun]) -> Picture | None:
     """Draw a panel for each parameter that the runs vary; None if they vary none."""
     (wanted,) = panels.values()
-    base, parameters, runs = find_study(wanted, there)
+    base, parameters, runs = find_study(wanted, available)
     if base is None or not any(map(has_choice, parameters)):
         return None
     others = [one for one in runs if one is not base]
     return Picture(sensitivity_figure(parameters), sensitivity_text(parameters), [base, *others])
 
 
-def find_study(wanted: RunQuery, there: Sequence[FoundRun]) -> tuple[FoundRun | None, list[Parameter], list[FoundRun]]:
+def find_study(
+    wanted: RunQuery, available: Sequence[FoundRun]
+) -> tuple[FoundRun | None, list[Parameter], list[FoundRun]]:
     """Return the base run of a study, its parameters with their points, and all its runs."""
-    source = choose_source(wanted.data, [wanted], there)
-    runs = [one for one in there if one.source == source and wanted.matches(one) and _last_accuracy(one) is not None]
+    source = choose_source(wanted.data, [wanted], available)
+    runs = [
+        one for one in available if one.source == source and wanted.matches(one) and _last_accuracy(one) is not None
+    ]
     base = find_typical(runs)
     if base is None:
         return None, [Parameter(letter, []) for letter in OPTIONS.values()], []

@@ -11,8 +11,8 @@ from surelabel.paper.tables.scales import CIFARS, NUM_CLASSES, Scale
 
 SYMMETRIC = ("symmetric:0.2", "symmetric:0.4", "symmetric:0.6", "symmetric:0.8")
 ASYMMETRIC, BLOCK = "asymmetric:0.4", "block:0.4"
-"""On CIFAR-100, asymmetric follows true superclasses, as in the paper's text; block is what the
-code of the works it follows does."""
+"""On CIFAR-100, asymmetric stays within the true superclasses, as in the paper's text; block is
+the noise in the code of the papers that it follows."""
 
 ASYMMETRIC_NOISES = {"cifar10": (ASYMMETRIC,), "cifar100": (ASYMMETRIC, BLOCK)}
 _ASYMMETRIC_KINDS = {"cifar10": "asymmetric", "cifar100": "superclass"}
@@ -33,7 +33,7 @@ def make_noise(data: str, noise: str) -> NoiseConfig:
     """Return the configuration of a noise such as symmetric:0.4 on a data set."""
     word, _, rate = noise.partition(":")
     kind = _ASYMMETRIC_KINDS[data] if noise.startswith("asymmetric") else word
-    # The works that the paper follows draw the new label from all classes: with ten of them, 80 %
+    # The papers that it follows draw the new label from all classes: with ten of them, 80 %
     # symmetric noise makes 72 % of the labels wrong.
     return NoiseConfig.model_validate(
         {"kind": kind, "rate": float(rate), "include_true_class": noise.startswith("symmetric")}

@@ -18,7 +18,7 @@ from surelabel.paper.tables.cifar_settings import (
 from surelabel.paper.tables.preset import CORRECTION, LAST, CifarRow, Plan, cifar_preset
 from surelabel.paper.tables.scales import Protocol, Scale
 
-METHODS = (
+TABLE1_METHODS = (
     "cross_entropy",
     "forward",
     "bootstrap",
@@ -32,17 +32,17 @@ METHODS = (
     "elr",
     "car",
 )
-"""Of Table 1, in the paper's order."""
+"""The methods of Table 1, in the paper's order."""
 
 _ELR_ASYMMETRIC = {"regularisation": 1.0, "momentum": 0.9}
-_ELR_HUNDRED = {"regularisation": 7.0, "momentum": 0.9}
+_ELR_CIFAR100 = {"regularisation": 7.0, "momentum": 0.9}
 _JOINT_ASYMMETRIC = {"rate": 0.03, "prior_weight": 0.8, "entropy_weight": 0.4}
-_HUNDRED = {"elr": _ELR_HUNDRED, "sl": {"forward_weight": 6.0, "reverse_weight": 0.1}}
+_CIFAR100 = {"elr": _ELR_CIFAR100, "sl": {"forward_weight": 6.0, "reverse_weight": 0.1}}
 _TUNED: dict[Setting, dict[str, dict[str, Any]]] = {
     ("cifar10", ASYMMETRIC): {"elr": _ELR_ASYMMETRIC, "joint_optimization": _JOINT_ASYMMETRIC},
-    **{("cifar100", noise): _HUNDRED for noise in SYMMETRIC},
+    **{("cifar100", noise): _CIFAR100 for noise in SYMMETRIC},
     **{
-        ("cifar100", noise): {**_HUNDRED, "joint_optimization": _JOINT_ASYMMETRIC}
+        ("cifar100", noise): {**_CIFAR100, "joint_optimization": _JOINT_ASYMMETRIC}
         for noise in ASYMMETRIC_NOISES["cifar100"]
     },
 }
@@ -54,7 +54,7 @@ Optimization stays, since it is part of the method."""
 
 
 _SHARED_IS_ORIGINAL = frozenset({"car"})
-"""The shared protocol is that of CAR."""
+"""Methods whose own paper uses the shared protocol."""
 
 
 def table1_options(method: str, scale: Scale, data: str, noise: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def table1_options(method: str, scale: Scale, data: str, noise: str) -> dict[str
 
 
 def _original_protocol(method: str, scale: Scale, data: str, noise: str) -> Protocol | None:
-    """Return the protocol of the method's own paper."""
+    """Return the protocol of the method's own paper; None leaves the cell out."""
     if method in _SHARED_IS_ORIGINAL:
         return scale.protocol
     original = original_protocols.CIFAR.get((method, data))
@@ -72,7 +72,7 @@ def _original_protocol(method: str, scale: Scale, data: str, noise: str) -> Prot
 
 
 def _table1(plan: Plan) -> Iterator[CifarRow]:
-    for method in METHODS:
+    for method in TABLE1_METHODS:
         row = CifarRow({"method": method}, method, ALL_SETTINGS, partial(table1_options, method))
         if plan.protocol == "original":
             row = replace(row, protocol=partial(_original_protocol, method))
@@ -80,7 +80,7 @@ def _table1(plan: Plan) -> Iterator[CifarRow]:
 
 
 def car_options(**changes: Any) -> Callable[[Scale, str, str], dict[str, Any]]:
-    """Return a function to the options of CAR for a scale, data set and noise, with `changes`."""
+    """Return a function that returns the options of CAR, with `changes`, for a setting."""
     return lambda scale, data, noise: car_setting(scale, data, noise).options(**changes)
 
 
@@ -91,12 +91,12 @@ _VARIANTS: dict[str, dict[str, Any]] = {
     "without_target_estimation": {"targets": "none"},
     "without_indicator": {"confidence": "max_probability"},
 }
-_SOME_SETTINGS = settings_with(SYMMETRIC[1], SYMMETRIC[3])
+_ABLATION_SETTINGS = settings_with(SYMMETRIC[1], SYMMETRIC[3])
 
 
 def _ablation(_: Plan) -> Iterator[CifarRow]:
     for variant, changes in _VARIANTS.items():
-        yield CifarRow({"variant": variant}, "car", _SOME_SETTINGS, car_options(**changes))
+        yield CifarRow({"variant": variant}, "car", _ABLATION_SETTINGS, car_options(**changes))
 
 
 _STRATEGIES: dict[str, dict[str, Any]] = {
@@ -116,10 +116,10 @@ def _cross_entropy_options(strategy: str, scale: Scale, data: str, noise: str) -
 
 def _strategies(_: Plan) -> Iterator[CifarRow]:
     for strategy, changes in _STRATEGIES.items():
-        yield CifarRow({"method": "car", "strategy": strategy}, "car", _SOME_SETTINGS, car_options(**changes))
+        yield CifarRow({"method": "car", "strategy": strategy}, "car", _ABLATION_SETTINGS, car_options(**changes))
     for strategy in _STRATEGIES:
         cell, options = {"method": "cross_entropy", "strategy": strategy}, partial(_cross_entropy_options, strategy)
-        yield CifarRow(cell, "cross_entropy", _SOME_SETTINGS, options)
+        yield CifarRow(cell, "cross_entropy", _ABLATION_SETTINGS, options)
 
 
 def _correction(_: Plan) -> Iterator[CifarRow]:

@@ -45,7 +45,7 @@ CORRECTION = Measure("correction", "correction accuracy", None, "correction_accu
 
 @dataclass(frozen=True)
 class Plan:
-    """What to reproduce at: scale, protocol, the place of the data, and the folder of the runs."""
+    """How to reproduce a preset: scale, protocol, folder of the data and folder of the runs."""
 
     scale: Scale = PAPER
     protocol: str = "car"
@@ -61,7 +61,7 @@ class Plan:
         return str((self.data or Path(os.environ.get("SURELABEL_DATA", "data")).absolute()) / name)
 
     def cifar_data(self, name: str) -> DataConfig:
-        """Return CIFAR, or what the scale makes of it."""
+        """Return the settings of a CIFAR data set, or of the file that the scale makes from it."""
         prepared = self.scale.prepared.get(name)
         if prepared is not None:
             return DataConfig(source=str(prepared.path(self.folder)))
@@ -101,7 +101,7 @@ class CifarRow:
     protocol: Callable[[Scale, str, str], Protocol | None] = lambda scale, *_: scale.protocol
     """How it is trained; None leaves the cell out."""
     one_seed: bool = False
-    """A figure shows one run; tables have all seeds of the scale."""
+    """Whether to train only the first seed, as for figures; tables have all seeds of the scale."""
     gradient_share: bool = False
     """Whether runs record the share of the gradient that comes from wrong labels."""
 

@@ -1,4 +1,4 @@
-"""The scales of a reproduction: as published, or reduced for two cores, with all reasons."""
+"""The scales of a reproduction: as published, or reduced for two cores, and the reasons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,13 +69,13 @@ class Scale:
     seeds: tuple[int, ...] = (0, 1, 2)
     threads: int | None = None
     crop_padding: int | None = None
-    """Of the augmentation; None is the usual one of the data set."""
+    """Padding of random crops; None is the data set's default."""
     initial_gradient: float | None = None
     """Q0 = lambda / (K - 1), which sets lambda; None keeps the published lambda and delta."""
     correction_start: int = PUBLISHED_START
     """What the published E_c = 60 becomes; other values are scaled in proportion."""
     prepared: Mapping[str, PreparedData] = field(default_factory=dict)
-    """By data set, the file that runs read instead."""
+    """Files that runs read instead of the data sets, by data set."""
 
     @property
     def is_published(self) -> bool:
@@ -112,12 +112,12 @@ _MULTI_STEP = MultiStep(milestones=(0.2, 0.4), factor=0.1)
 # entropy had memorised only 38 % of the false labels after 40 epochs (last 0.634, best 0.686; CAR
 # 0.728, 0.729, 6 %), while in the paper it memorises nearly all.
 _SMALL_SHIFT = 0
-# The gradient of a row before anything is learned. The paper's lambda of 0.5 over 9 and 10 over 99
-# is 0.06 and 0.10, for 500 epochs. In 40 the start must not take as long: 0.1 to 0.25; a first
-# sketch used lambda = 2 for ten classes.
+# Q0, the gradient of a row before anything is learned. The paper's is 0.5 / 9 = 0.06 and
+# 10 / 99 = 0.10, for 500 epochs. In 40 epochs training must start faster: 0.1 to 0.25. Our first
+# version used lambda = 2 for ten classes.
 _INITIAL_GRADIENT = 2 / 9
-# 12 of 40 epochs, as in the sketch. One update per epoch makes 29, after which alpha^29 = 5 % of
-# the given label remain. The published fraction, 60 of 500, is epoch 5, when a network has learned
+# 12 of 40 epochs, as in that version. One update per epoch makes 29, after which alpha^29 = 5 % of
+# the given label remains. The published fraction, 60 of 500, is epoch 5, when a network has learned
 # little; an MLP on fixed features has learned most by then, so `tiny` uses it. delta is 0
 # everywhere: a threshold of 0.95 is for indicators that had 500 epochs to settle (we did not try).
 _SMALL_START, _TINY_START = 12, 5
@@ -136,7 +136,7 @@ SMALL = Scale(
 
 TINY = Scale(
     "tiny",
-    model=ModelConfig(name="mlp", options={"widths": [256]}),  # 26 CPU seconds a run, and all is memorised
+    model=ModelConfig(name="mlp", options={"widths": [256]}),  # 26 CPU seconds a run, and everything is memorised
     protocol=_PROTOCOL,
     multi_step=_MULTI_STEP,
     data=("cifar10",),  # a hundred classes of a hundred images each are too few for fixed features

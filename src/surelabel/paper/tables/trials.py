@@ -93,7 +93,7 @@ def _refuse_unknown(trials: Sequence[Trial], key: str, values: Collection[str]) 
     keys = dict.fromkeys(name for cell in cells for name in cell)
     if key not in keys:
         raise ConfigError(f"only: there is no key {key!r}; there are {', '.join(keys)}")
-    there = dict.fromkeys(cell[key] for cell in cells if key in cell)
+    known = dict.fromkeys(cell[key] for cell in cells if key in cell)
     for value in values:
-        if value not in there:
-            raise ConfigError(f"only: {key} has no value {value!r}; there are {', '.join(there)}")
+        if value not in known:
+            raise ConfigError(f"only: {key} has no value {value!r}; there are {', '.join(known)}")

@@ -26,7 +26,7 @@ def accepts(data: Any) -> bool:
 
 
 def describe(_data: Any) -> str:
-    """Return the word that stands for the data in a configuration."""
+    """Return the placeholder for the data in a configuration."""
     return "<frame>"
 
 

@@ -25,7 +25,7 @@ def accepts(data: Any) -> bool:
 
 
 def describe(data: Any) -> str:
-    """Return the word that stands for the data in a configuration."""
+    """Return the placeholder for the data in a configuration."""
     name = getattr(getattr(data, "info", None), "dataset_name", None)
     return f"<dataset {name or type(data).__name__}>"
 

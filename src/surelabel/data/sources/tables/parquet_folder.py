@@ -33,7 +33,7 @@ _SPLIT = re.compile(r"(?:^|[-_. ])(train|test|validation|valid|val|dev)(?:[-_. ]
 _SHARD = re.compile(r"-(\d+)-of-(\d+)$")
 _MAX_DEPTH = 2
 """Levels of sub-folders below the root."""
-_MOST_ENTRIES = 200
+_MAX_ENTRIES = 200
 """Entries of a sub-folder that are looked at to judge it: folders of images have many."""
 
 
@@ -41,7 +41,7 @@ def accepts(source: str) -> bool:
     """Return whether this is a folder of parquet files, not one of images that also has some."""
     if not source or not Path(source).is_dir():
         return False
-    files = list(_files(Path(source), _MOST_ENTRIES))
+    files = list(_files(Path(source), _MAX_ENTRIES))
     return any(_split(path, Path(source)) for path in files) or (bool(files) and not _has_images(Path(source)))
 
 
@@ -108,8 +108,8 @@ def _entries(folder: Path, most: int | None = None) -> list[os.DirEntry[str]]:
 
 
 def _has_images(root: Path) -> bool:
-    inner = (Path(entry.path) for entry in _entries(root, _MOST_ENTRIES) if entry.is_dir(follow_symlinks=False))
-    return any(is_image(Path(entry.name)) for folder in (root, *inner) for entry in _entries(folder, _MOST_ENTRIES))
+    inner = (Path(entry.path) for entry in _entries(root, _MAX_ENTRIES) if entry.is_dir(follow_symlinks=False))
+    return any(is_image(Path(entry.name)) for folder in (root, *inner) for entry in _entries(folder, _MAX_ENTRIES))
 
 
 def _split(path: Path, root: Path) -> str | None:

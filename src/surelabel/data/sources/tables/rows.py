@@ -27,7 +27,7 @@ from surelabel.data.sources.tables.table import Table
 _log = logging.getLogger("surelabel")
 
 _VALIDATION = ("validation", "valid", "val", "dev")
-_MOST_ROWS_SHOWN = 3
+_MAX_ROWS_SHOWN = 3
 _UNLABELLED = -1
 """How the Hugging Face hub marks rows without a label."""
 
@@ -146,7 +146,7 @@ def _reason(row: int, faults: list[Fault]) -> str:
 
 
 def _list_skipped(table: Table, rows: np.ndarray, faults: list[Fault]) -> None:
-    shown = [f"{table.short_row(row)}: {_reason(row, faults)}" for row in rows[:_MOST_ROWS_SHOWN].tolist()]
+    shown = [f"{table.short_row(row)}: {_reason(row, faults)}" for row in rows[:_MAX_ROWS_SHOWN].tolist()]
     more = f"; and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
     _log.warning("%s: %d row(s) are left out: %s%s", table.where, len(rows), "; ".join(shown), more)
 

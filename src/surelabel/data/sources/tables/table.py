@@ -19,7 +19,7 @@ class Table:
 
     arrow: pa.Table
     where: str
-    """The file, or the word that stands for a Python object."""
+    """The file, or the placeholder for a Python object."""
     folder: Path = field(default_factory=Path)
     """What paths of images are relative to."""
     name_row: Callable[[int], str] | None = None

@@ -6,8 +6,8 @@ import pytest
 
 from surelabel.errors import DataError
 from surelabel.reporting import read_scores
+from surelabel.reporting.other_scores import compare
 from surelabel.reporting.reported_run import ReportedRun
-from surelabel.reporting.scores import compare
 from surelabel.reporting.tables import scores_table
 from surelabel.verdicts import audit
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from surelabel.reviewing.guard import KEY_HEADER
+from surelabel.reviewing.access import KEY_HEADER
 
 ADDRESSES = [
     "/",

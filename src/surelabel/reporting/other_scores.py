@@ -18,6 +18,7 @@ SCORE_COLUMNS = ("label_quality", "label_score", "quality", "aum", "score", "p_w
 HIGH_IS_SUSPICIOUS = frozenset({"p_wrong", "is_label_issue"})
 """Score columns in which a high value is suspicious; in the others a low one is."""
 WORDS = {"true": 1.0, "false": 0.0}
+"""Words that may take the place of a score, as in is_label_issue."""
 NUM_FIRST = 100
 """The overlap of the first suspects is always reported for this many."""
 
@@ -32,7 +33,7 @@ def read_scores(path: str | Path) -> dict[str, float]:
     assert file.values is not None
     assert file.value_column is not None
     texts = file.values
-    scores = np.array([_score(text) for text in texts.tolist()], dtype=np.float64)
+    scores = np.array([_parse_score(text) for text in texts.tolist()], dtype=np.float64)
     file.table.refuse(
         ~np.isfinite(scores),
         lambda row: f"{file.value_column} is {str(texts[row])!r}; expected a number, true or false",
@@ -43,8 +44,8 @@ def read_scores(path: str | Path) -> dict[str, float]:
     return dict(zip(file.ids.tolist(), (sign * scores).tolist(), strict=True))
 
 
-def _score(text: str) -> float:
-    """Return the number that `text` stands for, NaN if it stands for none."""
+def _parse_score(text: str) -> float:
+    """Parse a score; return NaN if `text` is neither a number nor true or false."""
     try:
         return WORDS[text.strip().lower()] if text.strip().lower() in WORDS else float(text)
     except ValueError:

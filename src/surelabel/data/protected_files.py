@@ -12,21 +12,22 @@ from surelabel.data.sources.image_files import table_images
 from surelabel.data.sources.tables import table_file
 from surelabel.errors import SurelabelError
 from surelabel.files import refuse_overwriting
-from surelabel.runs.locate import config_from_here
+from surelabel.runs.locate import DATA_PATHS, config_from_here
 from surelabel.runs.run_dir import RunDir
 
 
-def named_paths(config: DataConfig) -> Iterator[Path]:
-    """Yield every file and folder that these settings name; names of bundled data are no paths."""
+def list_named_paths(config: DataConfig) -> Iterator[Path]:
+    """Yield every file and folder that these settings name; names of benchmarks are not paths."""
     bundled = {name for source in SOURCES for name in source.BUNDLED}
-    sources = [name for name in (config.source, config.test) if name not in bundled]
-    named = [*sources, config.root, config.labels, config.trusted, *config.options.values()]
-    yield from (Path(name) for name in named if isinstance(name, str) and name)
+    settings = {name: getattr(config, name) for name in DATA_PATHS}
+    # A root may be a folder called cifar10; as a source or a test set, that is the benchmark.
+    paths = [path for name, path in settings.items() if name not in ("source", "test") or path not in bundled]
+    yield from (Path(path) for path in (*paths, *config.options.values()) if isinstance(path, str) and path)
 
 
-def input_files(config: DataConfig) -> Iterator[Path]:
+def list_input_files(config: DataConfig) -> Iterator[Path]:
     """Yield every file and folder that these settings name, and the files that belong to those."""
-    yield from named_paths(config)
+    yield from list_named_paths(config)
     for source in (name for name in (config.source, config.test) if name is not None):
         if array_files.is_single_array(source):
             yield from array_files.label_files(Path(source))
@@ -38,24 +39,24 @@ def input_files(config: DataConfig) -> Iterator[Path]:
 def refuse_overwriting_inputs(
     out: Path | None, runs: Iterable[RunDir] = (), more: Iterable[Path] = (), option: str = "--out"
 ) -> None:
-    """Raise if `out` would replace a file of these runs, one of their data, or one of `more`."""
+    """Raise if `out` would replace a file of these runs or of their data, or one of `more`."""
     if out is not None:
-        refuse_overwriting(out, chain(more, *map(_files_behind, runs)), option)
+        refuse_overwriting(out, chain(more, *map(_files_of_run, runs)), option)
 
 
-def _files_behind(run: RunDir) -> Iterator[Path]:
+def _files_of_run(run: RunDir) -> Iterator[Path]:
     """Yield the files of a run and those it was trained on.
 
     Relative paths are resolved both from here and from the folder in which the run was started.
     """
     yield from run.own_files()
-    yield from configured_files(config_from_here(run))
+    yield from list_configured_files(config_from_here(run))
     started_in = Path(run.environment().get("folder", "."))
-    yield from (started_in / path for path in configured_files(run.config()))
+    yield from (started_in / path for path in list_configured_files(run.config()))
 
 
-def configured_files(config: RunConfig) -> Iterator[Path]:
+def list_configured_files(config: RunConfig) -> Iterator[Path]:
     """Yield the files and folders that a configuration reads."""
-    yield from input_files(config.data)
+    yield from list_input_files(config.data)
     others = (config.noise and config.noise.path, config.model.weights, config.train.warm_start)
     yield from (Path(name) for name in others if name)
