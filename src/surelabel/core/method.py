@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -74,6 +74,18 @@ class TargetTable:
     """Whether the loss aims at it now; the target of a row is the sum over the current tables."""
 
 
+RENAMED_HOOKS = {
+    "confidence": "tau",
+    "label_quality": "verdict",
+    "corrected": "verdict",
+    "evidence": "verdict",
+    "targets": "target_tables",
+    "warnings": "advice",
+    "hint_at_chance": "advice",
+}
+"""Hooks of version 0.1.0, and what replaced them."""
+
+
 class Method(nn.Module):
     """A way to train on labels that may be wrong.
 
@@ -82,6 +94,13 @@ class Method(nn.Module):
     command line, the configuration file and the estimator read them there; the class docstring
     explains each in a line `name: text` under "Options".
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse hooks of version 0.1.0, which would be ignored."""
+        super().__init_subclass__(**options)
+        for old, new in RENAMED_HOOKS.items():
+            if callable(cls.__dict__.get(old)):
+                raise TypeError(f"{cls.__name__}.{old}: this hook is now `{new}`; see docs/add-a-method.md")
 
     paper: ClassVar[str] = ""
     year: ClassVar[int] = 0

@@ -22,7 +22,7 @@ keep_mask.npy                 False where the label is suspected to be wrong and
                               to labels.npy
 label_issues.csv              cleanlab's columns: is_label_issue, label_quality, given_label, predicted_label
 pred_probs.npy                (N, K) probabilities of the trained network. It was trained on these rows: they are not
-                              out of sample.
+                              out of sample. With more than 32 classes only the 16 most probable ones are exact.
 hf_labels.parquet             id, label and given as class labels of Hugging Face datasets
 images/CLASS/NAME             the image folder, with --images; surelabel itself trains on copies, not on links
 export.json                   rules, counts, expected number of right labels, time, and a hash of every file; needed
