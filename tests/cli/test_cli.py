@@ -349,8 +349,8 @@ class TestAudit:
             rows = list(csv.DictReader(file))
         assert len(rows) == RunDir(run).data()["num_train"]
         assert [int(row["rank"]) for row in rows] == list(range(1, len(rows) + 1))
-        qualities = [float(row["quality"]) for row in rows]
-        assert qualities == sorted(qualities)
+        suspicion = [float(row["p_wrong"]) for row in rows]
+        assert suspicion == sorted(suspicion, reverse=True)
         assert rows[2]["id"] in result.stdout
         assert rows[3]["id"] not in result.stdout
 

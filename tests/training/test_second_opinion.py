@@ -1,0 +1,108 @@
+import numpy as np
+import pytest
+import torch
+
+import surelabel
+from surelabel.data.corpus import Examples
+from surelabel.training.second_opinion import LEAST_ROWS, SIDE, features_of
+
+SETTINGS = {"train.epochs": 15, "train.threads": 1, "train.device": "cpu"}
+
+
+def embeddings(num_rows=400, num_classes=5, size=120, spread=0.35, seed=0):
+    """Draw wide features, whose labels any network memorises at once; a fifth is wrong."""
+    rng = np.random.default_rng(seed)
+    clean = np.arange(num_rows) % num_classes
+    x = (rng.normal(size=(num_classes, size)) * spread)[clean] + rng.normal(size=(num_rows, size))
+    given = clean.copy()
+    wrong = rng.choice(num_rows, num_rows // 5, replace=False)
+    given[wrong] = (given[wrong] + rng.integers(1, num_classes, len(wrong))) % num_classes
+    return {"x": x.astype(np.float32), "y": given, "clean": clean}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return embeddings()
+
+
+@pytest.fixture(scope="module")
+def run(data, tmp_path_factory):
+    settings = {**SETTINGS, "data.validation_fraction": 0.2}
+    return surelabel.fit(data, tmp_path_factory.mktemp("judged") / "run", settings=settings)
+
+
+class TestMemorisedLabels:
+    def test_they_are_found_all_the_same(self, run, data, tmp_path):
+        alone = surelabel.fit(data, tmp_path / "alone", settings={**SETTINGS, "train.second_opinion": False})
+        audit = surelabel.audit(run)
+        found = audit.measures()
+        assert found["quality_auroc"] > 0.97
+        assert found["quality_auroc"] > surelabel.audit(alone).measures()["quality_auroc"]
+        assert found["estimated_wrong_labels"] == pytest.approx(0.2, abs=0.05)
+        low, high = audit.noise_rate.interval
+        assert low <= 0.2 <= high
+        assert "About" in audit.sentences()[0]
+
+    def test_correcting_them_helps(self, run):
+        clean = np.array(surelabel.audit(run).class_names)[run.labels()["clean"].to_numpy()]
+        assert (surelabel.audit(run).corrected() == clean).mean() > 0.9
+
+    def test_held_out_rows_are_judged_alike(self, run):
+        columns = surelabel.audit(run).columns
+        held_out = columns["split"] == "validation"
+        wrong = columns["given"] != columns["clean"]
+        assert held_out.sum() == 80
+        assert columns["p_wrong"][held_out & wrong].mean() > 0.7
+        assert columns["p_wrong"][held_out & ~wrong].mean() < 0.2
+
+    def test_the_run_says_which_evidence_it_had(self, run):
+        opinion = run.second_opinion()
+        assert {expert["name"] for expert in opinion["experts"]} == {"linear", "gaussian 0.5", "gaussian 2"}
+        assert 0.5 < opinion["power"] <= 1
+
+    def test_bounds_enclose_the_probability(self, run):
+        samples = run.samples()
+        low, p_wrong, high = (samples[name].to_numpy() for name in ("p_wrong_low", "p_wrong", "p_wrong_high"))
+        assert (low >= 0).all()
+        assert (low <= p_wrong).all()
+        assert (p_wrong <= high).all()
+        assert (high <= 1).all()
+
+
+def test_confirmed_labels_are_right(data, tmp_path):
+    wrong = np.flatnonzero(data["y"] != data["clean"])[:10]
+    file = tmp_path / "trusted.csv"
+    file.write_text("id\n" + "".join(f"{row}\n" for row in wrong))
+    run = surelabel.fit(data, tmp_path / "run", settings={**SETTINGS, "data.trusted": str(file)})
+    columns = surelabel.audit(run).columns
+    trusted = np.isin(columns["id"], wrong.astype(str))
+    assert trusted.sum() == 10
+    assert (columns["p_wrong"][trusted] == 0).all()
+    assert (columns["suggested"] == columns["given"])[trusted].all()
+
+
+def test_few_rows_have_none(tmp_path):
+    small = {name: values[: LEAST_ROWS - 1] for name, values in embeddings().items()}
+    run = surelabel.fit(small, tmp_path / "run", settings=SETTINGS)
+    assert run.second_opinion() == {}
+    assert "p_wrong_low" not in run.samples().column_names
+    assert len(surelabel.audit(run)) == LEAST_ROWS - 1
+
+
+class TestFeatures:
+    def examples(self, x):
+        return Examples(x, torch.zeros(len(x), dtype=torch.int64), np.arange(len(x)).astype(str))
+
+    def test_vectors_and_tiny_images_are_taken_whole(self):
+        for shape in ((7, 5), (7, 1, 8, 8)):
+            x = torch.rand(shape)
+            (features,) = features_of([self.examples(x)], seed=0)
+            np.testing.assert_allclose(features, x.flatten(1).numpy())
+
+    @pytest.mark.parametrize("side", [SIDE, 3 * SIDE])
+    def test_images_are_described_by_random_patches_of_any_part_alike(self, side):
+        images = torch.randint(0, 256, (12, 3, side, side), dtype=torch.uint8)
+        first, second = features_of([self.examples(images), self.examples(images[:5])], seed=0)
+        assert first.shape[0] == 12
+        np.testing.assert_allclose(first[:5], second, atol=1e-4)
+        assert np.isfinite(first).all()
