@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 WORKERS ?= 2
+# A worker per core: more threads than cores would wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
 .PHONY: demo test check lint types coverage wheel clean
 
@@ -26,13 +28,13 @@ types: .venv/installed-dev
 	$(BIN)/mypy
 
 check: lint types
-	$(BIN)/pytest -n $(WORKERS) -m "not training and not slow"
+	$(PYTEST) -m "not training and not slow"
 
 test: lint types
-	$(BIN)/pytest -n $(WORKERS) -m "not slow"
+	$(PYTEST) -m "not slow"
 
 coverage: .venv/installed-dev
-	$(BIN)/pytest -n $(WORKERS) -m "not slow" --cov=surelabel --cov-report=term:skip-covered
+	$(PYTEST) -m "not slow" --cov=surelabel --cov-report=term:skip-covered
 
 wheel: .venv/installed-dev
 	$(BIN)/pip wheel -q --no-deps -w dist .

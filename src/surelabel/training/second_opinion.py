@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from surelabel.config import RunConfig
@@ -43,6 +44,13 @@ def judge_run(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Jud
     given = columns["given"]
     if not config.train.second_opinion or len(given) < LEAST_ROWS or len(given) < 2 * corpus.num_classes:
         return None
+    # Sums depend on the number of threads in their last bits, so they use as many as training does.
+    with threadpool_limits(config.train.threads):
+        return _judge(config, corpus, columns, parts)
+
+
+def _judge(config: RunConfig, corpus: Corpus, columns: dict[str, Any], parts: list[Examples]) -> Judged | None:
+    given = columns["given"]
     features = np.concatenate(features_of(parts, config.train.seed))
     opinion = second_opinion(features, given, corpus.num_classes, config.train.seed)
     if opinion is None:
