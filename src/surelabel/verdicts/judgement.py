@@ -8,7 +8,7 @@ find the same rows hard. A network that memorised its labels shows a ratio near 
 
 Bounds say what the model cannot know. A row whose true class is unclear from its input may be
 mislabelled or merely hard: its P(wrong) may be too high by as much as it is unclear, and too low by
-up to twice that. Bounds of this width hold the true rate in 19 of 20 runs: docs/decisions/0011.
+up to twice that. docs/decisions/0011 says how often such bounds hold the true rate.
 """
 
 from dataclasses import dataclass
