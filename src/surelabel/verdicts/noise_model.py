@@ -54,11 +54,6 @@ class NoiseModel:
         posterior: Array = joint / joint.sum(1, keepdims=True)
         return posterior
 
-    @property
-    def rates(self) -> Array:
-        """(K,) the fraction of each true class that is labelled wrongly."""
-        return 1 - np.diagonal(self.transition)
-
 
 def fit_noise_model(logits: Array, given: Labels) -> NoiseModel:
     """Return the model under which the given labels are most likely."""
