@@ -124,7 +124,7 @@ def write_noise(
         raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
     corpus, manifest = _read_corpus(config, _object_in(data))
     assert manifest is not None
-    parts = [rows for rows in (corpus.train, corpus.validation) if rows is not None]
+    parts = corpus.labelled_parts
     labels, ids = (np.concatenate(arrays) for arrays in zip(*((p.label.numpy(), p.ids) for p in parts), strict=True))
     return manifest, noise.save(file, labels, manifest, ids)
 

@@ -69,6 +69,11 @@ class Corpus:
         return len(self.class_names)
 
     @property
+    def labelled_parts(self) -> list[Examples]:
+        """The parts whose labels a run judges: the training rows and any held-out rows."""
+        return [part for part in (self.train, self.validation) if part is not None]
+
+    @property
     def parts(self) -> dict[str, Examples]:
         """All rows by the name of their part."""
         named = {"train": self.train, "validation": self.validation, **self.tests}

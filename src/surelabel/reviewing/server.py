@@ -140,7 +140,7 @@ def _answer_failure(_: Request, error: Exception) -> JSONResponse:
 def _probability(run_dir: RunDir, corpus: Corpus) -> np.ndarray | None:
     """Return the stored probabilities (N, K) of training and then held-out rows, if any."""
     samples = run_dir.samples()
-    parts = [rows for rows in (corpus.train, corpus.validation) if rows is not None]
+    parts = corpus.labelled_parts
     if samples["id"].to_pylist() != [str(id) for rows in parts for id in rows.ids]:
         raise RunError(f"{run_dir.path}: samples.parquet is not in the order of the data")
     if "probability" not in samples.column_names:

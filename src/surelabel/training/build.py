@@ -34,7 +34,7 @@ def corpus(
     loaded = load_corpus(data, given)
     if noise_config is None:
         return mark_trusted(loaded, data), None
-    parts = _labelled_parts(loaded)
+    parts = loaded.labelled_parts
     clean = torch.cat([part.label if part.clean is None else part.clean for part in parts])
     ids = np.concatenate([part.ids for part in parts])
     given, manifest = noise.inject(
@@ -50,14 +50,9 @@ def corpus(
     return marked, _restate(manifest, marked)
 
 
-def _labelled_parts(corpus: Corpus) -> list[Examples]:
-    """Return the parts whose labels get noise."""
-    return [part for part in (corpus.train, corpus.validation) if part is not None]
-
-
 def _restate(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
     """Describe the labels that are trained on: confirmed ones are set after the draw."""
-    parts = _labelled_parts(corpus)
+    parts = corpus.labelled_parts
     num_set = sum(int(part.trusted.sum()) for part in parts if part.trusted is not None)
     if not num_set:
         return manifest

@@ -40,18 +40,17 @@ class Judged:
 
 def judge_run(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Judged | None:
     """Judge training and held-out rows together; None if that is not wanted or not possible."""
-    parts = [part for part in (corpus.train, corpus.validation) if part is not None]
     given = columns["given"]
     if not config.train.second_opinion or len(given) < LEAST_ROWS or len(given) < 2 * corpus.num_classes:
         return None
     # Sums depend on the number of threads in their last bits, so they use as many as training does.
     with threadpool_limits(config.train.threads):
-        return _judge(config, corpus, columns, parts)
+        return _judge(config, corpus, columns)
 
 
-def _judge(config: RunConfig, corpus: Corpus, columns: dict[str, Any], parts: list[Examples]) -> Judged | None:
+def _judge(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Judged | None:
     given = columns["given"]
-    features = np.concatenate(features_of(parts, config.train.seed))
+    features = np.concatenate(features_of(corpus.labelled_parts, config.train.seed))
     opinion = second_opinion(features, given, corpus.num_classes, config.train.seed)
     if opinion is None:
         return None
