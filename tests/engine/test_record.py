@@ -5,7 +5,9 @@ import math
 import pytest
 import torch
 
+from surelabel.engine import record as records
 from surelabel.engine.record import SampleRecord
+from surelabel.engine.verdict import margin_of_mean
 
 GIVEN = torch.tensor([0, 1, 2, 0])
 
@@ -55,7 +57,7 @@ def test_rows_that_an_epoch_does_not_see_keep_their_history(record):
     say(record, {1: logits(0)}, 2)
     for name, value in record.named_buffers():
         if not name.startswith("latest"):
-            assert value[0] == before[name][0], name
+            assert torch.equal(value[0], before[name][0]), name
     say(record, {0: logits(1)}, 3)
     assert record.forgotten.tolist() == [1, 0, 0, 0]
     assert record.visits.tolist() == [2, 1, 0, 0]
@@ -117,6 +119,7 @@ def test_resumes_in_mid_epoch(record):
     record.see(torch.tensor([0]), torch.tensor([logits(1)]), GIVEN[:1])
     resumed = SampleRecord(GIVEN, 3)
     resumed.load_state_dict(record.state_dict())
+    assert resumed.times_seen.whole().tolist() == [2, 1, 0, 0]
     for each in (record, resumed):
         each.see(torch.tensor([1]), torch.tensor([logits(1)]), GIVEN[1:2])
         each.close_epoch(2)
@@ -124,3 +127,53 @@ def test_resumes_in_mid_epoch(record):
         if not name.startswith("latest"):
             assert torch.equal(a, b), name
     assert resumed.forgotten.tolist() == [1, 0, 0, 0]
+
+
+class TestMeanProbability:
+    def test_two_visits_by_hand(self, record):
+        assert record.mean_probability.whole()[0].tolist() == pytest.approx([1 / 3] * 3)
+        say(record, {0: logits(0), 1: logits(2)}, 1)
+        say(record, {0: logits(1)}, 2)
+        expected = [[3 / 8, 3 / 8, 1 / 4], [1 / 4, 1 / 4, 1 / 2], [1 / 3] * 3, [1 / 3] * 3]
+        torch.testing.assert_close(record.mean_probability.whole(), torch.tensor(expected))
+
+    def test_every_visit_counts_also_in_one_epoch(self, record):
+        index = torch.tensor([0, -1])
+        for label in (0, 1):
+            record.see(index, torch.tensor([logits(label), logits(2)]), GIVEN[[0, 0]])
+        record.close_epoch(1)
+        assert record.mean_probability.whole()[0].tolist() == pytest.approx([3 / 8, 3 / 8, 1 / 4])
+
+    def test_a_pass_over_all_rows_is_a_visit_of_each(self, record):
+        other = SampleRecord(GIVEN, 3)
+        table = torch.tensor([logits(label) for label in (0, 1, 0, 2)])
+        for epoch in (1, 2):
+            record.see(torch.arange(4), table * epoch, GIVEN)
+            other.see_all(table * epoch)
+            for each in (record, other):
+                each.close_epoch(epoch)
+        torch.testing.assert_close(record.mean_probability.whole(), other.mean_probability.whole())
+        assert other.mean_given_probability.tolist() == record.mean_given_probability.tolist()
+
+    def test_a_large_table_is_not_kept(self, monkeypatch):
+        monkeypatch.setattr(records, "MOST_BYTES", 4 * 3 * len(GIVEN) - 1)
+        record = SampleRecord(GIVEN, 3)
+        assert record.mean_probability is None
+        say(record, {0: logits(0)}, 1)
+        record.see_all(torch.zeros(4, 3))
+        record.close_epoch(2)
+        assert record.visits.tolist() == [2, 1, 1, 1]
+
+    def test_a_state_without_it_is_resumed_without_it(self, record):
+        say(record, {0: logits(0)}, 1)
+        state = {name: value for name, value in record.state_dict().items() if "mean_prob" not in name}
+        resumed = SampleRecord(GIVEN, 3)
+        resumed.load_state_dict({name: value for name, value in state.items() if "times_seen" not in name})
+        assert resumed.mean_probability is None
+        assert resumed.visits.tolist() == [1, 0, 0, 0]
+
+    def test_its_margin_is_that_of_the_label_and_the_best_other_class(self):
+        mean = torch.tensor([[0.5, 0.3, 0.2], [0.5, 0.3, 0.2], [0.0, 1.0, 0.0]])
+        found = margin_of_mean(mean, torch.tensor([0, 2, 0])).tolist()
+        assert found[:2] == pytest.approx([math.log(5 / 3), math.log(2 / 5)])
+        assert -100 < found[2] < -80

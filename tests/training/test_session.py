@@ -5,6 +5,7 @@ import pytest
 
 import surelabel
 from surelabel.config import RunConfig
+from surelabel.engine import record
 from surelabel.engine.loop import Interrupted
 from surelabel.runs.decisions import Journal, Wish
 from surelabel.runs.run_dir import CALIBRATION_FILE, SCHEMA_VERSION, RunDir
@@ -72,6 +73,29 @@ def test_p_wrong_is_stored_and_decisions_do_not_rewrite_it(tiny, tmp_path):
     assert [file.read_bytes() for file in files] == before
 
 
+@pytest.mark.parametrize("name", ["car", "mixup"], ids=["from steps", "from passes over all rows"])
+def test_mean_probabilities_are_stored_with_their_margin(name, tiny, tmp_path):
+    run = surelabel.fit(tiny(name, data__validation_fraction=0.2), tmp_path / "run")
+    samples = run.samples()
+    given, trained = samples["given"].to_numpy(), samples["split"].to_numpy() == "train"
+    mean = TopK.from_table(samples, "mean_probability", len(run.data()["class_names"])).dense()
+    assert np.isnan(mean[~trained]).all()
+    assert samples["margin_of_mean"].null_count == (~trained).sum()
+    mean, given = mean[trained], given[trained]
+    assert mean.sum(1) == pytest.approx(np.ones(len(mean)), abs=1e-5)
+    at_given = mean[np.arange(len(mean)), given]
+    assert at_given == pytest.approx(samples["mean_given_probability"].to_numpy()[trained], abs=1e-5)
+    others = np.where(np.arange(mean.shape[1]) == given[:, None], 0, mean).max(1)
+    assert samples["margin_of_mean"].to_numpy()[trained] == pytest.approx(np.log(at_given / others), abs=1e-4)
+
+
+def test_a_run_without_mean_probabilities_is_audited(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "MOST_BYTES", 0)
+    run = surelabel.fit(tiny("car"), tmp_path / "run")
+    assert not {"mean_probability", "margin_of_mean"} & set(run.samples().column_names)
+    assert len(surelabel.audit(run)) == len(run.samples())
+
+
 def test_a_run_of_an_older_schema_that_is_resumed_ends_in_todays(tiny, tmp_path):
     stops = iter([False] * 7 + [True])
     with pytest.raises(Interrupted):
@@ -97,10 +121,12 @@ class TestManyClasses:
 
     def test_storage(self, run):
         samples = run.samples()
-        for name in ("target", "probability"):
+        for name in ("mean_probability", "target", "probability"):
             assert samples.schema.field(name).type.list_size == NUM_KEPT
             soft = TopK.from_table(samples, name, NUM_CLASSES)
-            assert (soft.classes == samples["given"].to_numpy()[:, None]).any(1).all()
+            known = np.isfinite(soft.values).all(1)
+            assert (soft.classes == samples["given"].to_numpy()[:, None]).any(1)[known].all()
+            assert known.all() == (name != "mean_probability")
         np.testing.assert_array_equal(soft.argmax(), samples["prediction"].to_numpy())
         at_given = np.take_along_axis(soft.dense(), samples["given"].to_numpy()[:, None], axis=1)[:, 0]
         np.testing.assert_allclose(at_given, samples["given_probability"].to_numpy(), rtol=1e-6)

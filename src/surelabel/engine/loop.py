@@ -80,6 +80,7 @@ class Engine:
         distributed.wrap(self.fabric, self.method, self.config.train.replicate_below)
         train = setup.corpus.train
         self.record = SampleRecord(train.label, setup.corpus.num_classes).to(self.device)
+        self.record.distribute(self.config.train.replicate_below)
         self.position = Position()
         self.plan: list[Pass] = []
         self.history: list[dict[str, Any]] = []

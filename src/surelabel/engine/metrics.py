@@ -16,7 +16,6 @@ from surelabel.engine.evaluate import (
     accuracies,
     current_stores,
     exact_dtype,
-    in_eval_mode,
     memorisation,
     predictions,
     share,
@@ -88,9 +87,7 @@ class Metrics:
         """Fill the record by a pass over the training rows, for steps that return no logits."""
         engine = self.engine
         view = View(augment=False)
-        log_p = engine.collect(lambda batch: engine.method.predict(batch.x).clamp(min=1e-30).log(), view)
-        rows = engine.loader.rows(view).to(engine.device)
-        in_eval_mode(engine.method, lambda: engine.record.latest.replace(engine.record.values(log_p, self.given[rows])))
+        engine.record.see_all(engine.collect(lambda batch: engine.method.predict(batch.x).clamp(min=1e-30).log(), view))
 
     def _row(self, rate: float) -> dict[str, Any]:
         position = self.engine.position

@@ -1,13 +1,24 @@
 """The history of each training sample, from the predictions made in training."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from surelabel.core.state import SampleStore
 
+MOST_BYTES = 2**28
+"""Above this size of the table, N x K x 4 bytes, mean class probabilities are not kept."""
+
 
 class SampleRecord(nn.Module):
-    """Implements core's Record: (N,) buffers, updated once an epoch from what steps write."""
+    """Implements core's Record: (N,) buffers, updated once an epoch from what steps write.
+
+    `mean_probability` is the running mean of all class probabilities. Its (N, K) table is updated
+    at every visit, so that no second table of that size is needed; a row that an epoch visits twice
+    counts twice there. It is None where the table would be too large.
+    """
 
     visits: Tensor
     prediction: Tensor
@@ -16,6 +27,8 @@ class SampleRecord(nn.Module):
     first_learned: Tensor
     forgotten: Tensor
     is_learned: Tensor
+    mean_probability: SampleStore | None
+    times_seen: SampleStore | None
 
     def __init__(self, given: Tensor, num_classes: int) -> None:
         super().__init__()
@@ -29,13 +42,35 @@ class SampleRecord(nn.Module):
         self.register_buffer("mean_given_probability", torch.full((num_samples,), 1 / num_classes))
         self.register_buffer("mean_margin", torch.zeros(num_samples))
         self.register_buffer("is_learned", torch.zeros(num_samples, dtype=torch.bool))
+        is_small = num_samples * num_classes * 4 <= MOST_BYTES
+        self.mean_probability = SampleStore(num_samples, num_classes, fill=1 / num_classes) if is_small else None
+        self.times_seen = SampleStore(num_samples, dtype=torch.int32) if is_small else None
 
     given: Tensor
+
+    def distribute(self, replicate_below: int) -> None:
+        """Shard the table of mean probabilities among processes if it has more bytes than this."""
+        if self.mean_probability is not None:
+            self.mean_probability.distribute(shard=self.mean_probability.num_bytes > replicate_below)
 
     @torch.no_grad()
     def see(self, index: Tensor, logits: Tensor, label: Tensor) -> None:
         """Store what (B, K) logits say about the rows at `index`."""
         self.latest.write(index, self.values(logits, label))
+        if self.mean_probability is not None and self.times_seen is not None:
+            times = self.times_seen.read(index)
+            self.mean_probability.blend(index, logits.softmax(1), momentum=times / (times + 1))
+            self.times_seen.write(index, times + 1)
+
+    @torch.no_grad()
+    def see_all(self, logits: Tensor) -> None:
+        """Store what (N, K) logits say about all rows; they must be equal on all ranks."""
+        self.latest.replace(self.values(logits, self.given))
+        if self.mean_probability is not None and self.times_seen is not None:
+            times = self.times_seen.whole() + 1
+            mean = self.mean_probability.whole()
+            self.mean_probability.replace(mean.lerp_(logits.softmax(1).to(mean), (1 / times)[:, None]))
+            self.times_seen.replace(times)
 
     @staticmethod
     def values(logits: Tensor, label: Tensor) -> Tensor:
@@ -62,6 +97,12 @@ class SampleRecord(nn.Module):
         self.first_learned = torch.where(first, epoch, self.first_learned).to(torch.int32)
         self.is_learned = learned
         self.latest.rows.fill_(torch.nan)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Load a saved state; a run that began without mean probabilities ends without them."""
+        if "mean_probability.rows" not in state_dict:
+            self.mean_probability = self.times_seen = None
+        return super().load_state_dict(state_dict, *args, **kwargs)
 
     @property
     def has_news(self) -> bool:

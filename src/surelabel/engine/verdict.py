@@ -17,7 +17,7 @@ from surelabel.data.loader import Loader, batch_bounds
 from surelabel.engine import distributed
 from surelabel.engine.evaluate import current_stores
 from surelabel.engine.loop import Engine
-from surelabel.runs.samples import TopK
+from surelabel.runs.samples import MEAN_PROBABILITY, TopK
 
 CHUNK = 4096
 """Rows that are judged together, so that no tensor holds all rows and all classes."""
@@ -29,8 +29,8 @@ HISTORY = {"mean_given_probability": np.nan, "mean_margin": np.nan, "first_learn
 def collect_columns(engine: Engine) -> dict[str, Any]:
     """Return the columns of samples.parquet, first of the training and then of the held-out rows.
 
-    It makes one pass over each. All ranks must call it, and all receive the columns; "target" and
-    "probability" are TopK tables.
+    It makes one pass over each. All ranks must call it, and all receive the columns; "target",
+    "probability" and, if the record kept it, "mean_probability" are TopK tables.
     """
     engine.method.eval()
     train, held_out = engine.setup.corpus.train, engine.setup.corpus.validation
@@ -63,7 +63,8 @@ def _judge_trained(engine: Engine) -> Iterator[dict[str, Any]]:
         index = index.to(engine.device)
         rows = Rows(index, method.given[index], prediction.float(), record)
         history = {name: getattr(record, name)[index] for name in HISTORY}
-        yield _columns(rows.given, rows.prediction, method.verdict(rows), _targets(engine, rows), history)
+        mean = None if record.mean_probability is None else record.mean_probability.read(index)
+        yield _columns(rows.given, rows.prediction, method.verdict(rows), _targets(engine, rows), history, mean)
 
 
 @torch.no_grad()
@@ -85,11 +86,17 @@ def _judge_held_out(engine: Engine, examples: Examples) -> Iterator[dict[str, An
         given = examples.label[index].to(engine.device)
         verdict = Verdict(_pick(prediction, given), prediction, {"tau": tau})
         blank = {name: getattr(engine.record, name).new_full((len(index),), value) for name, value in HISTORY.items()}
-        yield _columns(given, prediction, verdict, prediction, blank)
+        mean = None if engine.record.mean_probability is None else torch.full_like(prediction, torch.nan)
+        yield _columns(given, prediction, verdict, prediction, blank, mean)
 
 
 def _columns(
-    given: Tensor, prediction: Tensor, verdict: Verdict, target: Tensor, history: Mapping[str, Tensor]
+    given: Tensor,
+    prediction: Tensor,
+    verdict: Verdict,
+    target: Tensor,
+    history: Mapping[str, Tensor],
+    mean: Tensor | None,
 ) -> dict[str, Any]:
     """Return the columns of a chunk, by name and in the order of the file."""
     corrected, at_given = verdict.corrected.float(), _pick(prediction, given)
@@ -103,11 +110,20 @@ def _columns(
         "tau": verdict.evidence.get("tau", torch.full_like(at_given, torch.nan)).float(),
     }
     tables = {"target": target, "probability": prediction}
+    if mean is not None:
+        columns["margin_of_mean"] = margin_of_mean(mean, given)
+        tables[MEAN_PROBABILITY] = mean
     return (
         {name: _array(values) for name, values in columns.items()}
         | {name: TopK.from_dense(_array(values), _array(given)) for name, values in tables.items()}
         | {name: _array(values) for name, values in verdict.evidence.items() if name != "tau"}
     )
+
+
+def margin_of_mean(mean: Tensor, label: Tensor) -> Tensor:
+    """Return (C,) log p at the label minus log of the largest other p, of (C, K) mean p."""
+    log_p = mean.clamp(min=torch.finfo(mean.dtype).tiny).log()
+    return _pick(log_p, label) - log_p.scatter(1, label[:, None], -torch.inf).amax(1)
 
 
 def _pick(values: Tensor, label: Tensor) -> Tensor:

@@ -147,7 +147,7 @@ class RunDir:
             if isinstance(values, pa.Array):
                 return values
             if getattr(values, "ndim", 1) == 2:
-                return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+                return pa.FixedSizeListArray.from_arrays(column(values.reshape(-1)), values.shape[1])
             return pa.array(values, from_pandas=True)  # NaN means unknown: null
 
         table = pa.table({key: column(values) for key, values in columns.items()})

@@ -14,8 +14,12 @@ from surelabel.errors import RunError
 
 SOFT_COLUMNS = ("target", "probability")
 """Columns with a value for every class."""
+MEAN_PROBABILITY = "mean_probability"
+"""The mean of `probability` over training, NaN for held-out rows; not in runs whose table of all
+rows and classes would be large, nor in those of 0.1.0."""
 TRUE_CLASS = "true_class"
-"""The same by all evidence, in runs with a second opinion."""
+"""The class of a row by all evidence, in runs with a second opinion."""
+OPTIONAL_COLUMNS = (MEAN_PROBABILITY, TRUE_CLASS)
 DENSE_UP_TO = 32
 """Rows over at most this many classes are stored whole."""
 NUM_KEPT = 16

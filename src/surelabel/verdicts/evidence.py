@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surelabel.runs.run_dir import RunDir
-from surelabel.runs.samples import SOFT_COLUMNS, TRUE_CLASS, TopK
+from surelabel.runs.samples import MEAN_PROBABILITY, OPTIONAL_COLUMNS, SOFT_COLUMNS, TRUE_CLASS, TopK
 
 CLASS_COLUMNS = ("given", "suggested", "target", "prediction", "clean")
 """Columns that hold class numbers."""
@@ -32,6 +32,8 @@ class Evidence:
     """What the network predicted."""
     true_class: TopK | None = None
     """What the row is by all evidence; None if the run had no second opinion."""
+    mean_probability: TopK | None = None
+    """The mean of what the network predicted in training; None if the run did not keep it."""
 
     def alternatives(self) -> Iterator[tuple[slice, np.ndarray]]:
         """Yield slices of rows with (n, K): P(class) if the given label is wrong.
@@ -70,7 +72,7 @@ def read(run: RunDir) -> Evidence:
     """Read the evidence of a finished run."""
     samples, labels = run.samples(), run.labels()
     names = tuple(map(str, run.data()["class_names"]))
-    stored = [name for name in (*SOFT_COLUMNS, TRUE_CLASS) if name != TRUE_CLASS or name in samples.column_names]
+    stored = [*SOFT_COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in samples.column_names)]
     soft = {name: TopK.from_table(samples, name, len(names)) for name in stored}
     lists = {f"{name}{end}" for name in soft for end in ("", "_classes")}
     columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in lists}
@@ -79,7 +81,8 @@ def read(run: RunDir) -> Evidence:
         columns |= _suggestions(soft[TRUE_CLASS], columns["given"], columns["p_wrong"])
     if labels["clean"].null_count == 0:
         columns["clean"] = labels["clean"].to_numpy()
-    return Evidence(columns, names, soft["target"], soft["probability"], soft.get(TRUE_CLASS))
+    tables = (soft["target"], soft["probability"], soft.get(TRUE_CLASS), soft.get(MEAN_PROBABILITY))
+    return Evidence(columns, names, *tables)
 
 
 def _suggestions(true_class: TopK, given: np.ndarray, p_wrong: np.ndarray) -> dict[str, np.ndarray]:
