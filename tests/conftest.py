@@ -46,7 +46,7 @@ TINY = {
 
 
 def write_blobs(path: Path, num_samples: int = 75, num_classes: int = 3, seed: int = 0) -> Path:
-    """Write Gaussian blobs in six dimensions as an .npz with a test part; the last batch has 11."""
+    """Write Gaussian blobs in six dimensions as an .npz with a test part."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(num_classes, 6)) * 3
     parts = {}

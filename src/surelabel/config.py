@@ -269,7 +269,7 @@ class TrainConfig(Part):
     epochs: int = Field(200, ge=1)
     """Number of epochs of the whole run."""
     batch_size: int = Field(64, ge=2)
-    """Rows per batch, over all processes."""
+    """Rows per batch, at most, over all processes; sizes within an epoch differ by at most one."""
     seed: int = Field(0, ge=0, lt=2**63)
     """Random seed for weights, batch order, augmentation and noise, unless noise has its own."""
     augment: bool | None = None

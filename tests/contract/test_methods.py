@@ -11,6 +11,7 @@ from surelabel import methods
 from surelabel.api import Interrupted, fit, resume
 from surelabel.config import validate
 from surelabel.core.method import options_of
+from surelabel.data.loader import Loader
 
 pytestmark = pytest.mark.training  # not by the length of one test but by their number
 
@@ -61,6 +62,24 @@ def test_trains_and_leaves_a_whole_run(name, tiny, tmp_path):
     assert len(quality) == 75
     assert ((quality >= 0) & (quality <= 1)).all()
     assert len(set(np.round(quality, 6))) > 10, "a verdict that hardly distinguishes labels"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_batches_of_a_pass_are_equally_large(name, tiny, tmp_path, monkeypatch):
+    """No step goes through batch norm with a small rest; 67 rows in batches of 11 leave 1."""
+    walks, passes = [], Loader.passes
+
+    def recorded(self, views, *args, **kwargs):
+        walks.append([])
+        for step in passes(self, views, *args, **kwargs):
+            walks[-1].append(next(iter(step.values())).num_rows)
+            yield step
+
+    monkeypatch.setattr(Loader, "passes", recorded)
+    fit(tiny(name, data__validation_fraction=0.1, train__batch_size=11, train__epochs=2), tmp_path / "run")
+    assert walks
+    for sizes in walks:
+        assert max(sizes) - min(sizes) <= 1
 
 
 @pytest.mark.parametrize("name", ALL)

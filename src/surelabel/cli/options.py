@@ -150,7 +150,7 @@ def configuration(
         typer.Option(metavar="NAME", help="auto, mlp, fast_cnn, resnet18, ..., timm:NAME (docs/networks.md)."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs of the whole run.")] = None,
-    batch_size: Annotated[int | None, typer.Option(metavar="N", help="Rows of a batch.")] = None,
+    batch_size: Annotated[int | None, typer.Option(metavar="N", help="Rows of a batch, at most.")] = None,
     rate: Annotated[float | None, typer.Option(metavar="X", help="Highest learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Of weights, order, augmentation and noise.")] = None,
     warm_start: Annotated[

@@ -60,7 +60,7 @@ class View:
     copies: int = 1
     """Independent augmentations of each row."""
     batch_size: int | None = None
-    """None means the run's batch size."""
+    """Rows of a batch, at most; None means the run's batch size."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 import torch
@@ -23,15 +23,17 @@ COLLECTED = 16 * 2**20
 
 
 def batch_bounds(num_rows: int, batch_size: int) -> list[tuple[int, int]]:
-    """Return where batches begin and end.
+    """Return where batches begin and end: ceil(num_rows / batch_size) of them, equally large.
 
-    A last batch of a single row is merged into the one before it, because batch norm needs two.
+    Sizes differ by at most one, so that no small batch moves batch norm and weights as far as a
+    whole one. No batch has a single row, because batch norm needs two: three rows are one batch,
+    even with a batch size of 2.
     """
-    batch_size = min(batch_size, num_rows)
-    starts = list(range(0, num_rows, batch_size))
-    if len(starts) > 1 and num_rows - starts[-1] == 1:
-        starts.pop()
-    return list(zip(starts, [*starts[1:], num_rows], strict=True))
+    if num_rows < 1:
+        raise ValueError("a pass needs at least one row")
+    count = max(1, min(-(-num_rows // batch_size), num_rows // 2))
+    edges = [number * num_rows // count for number in range(count + 1)]
+    return list(pairwise(edges))
 
 
 def own_part(rows: Tensor) -> Tensor:

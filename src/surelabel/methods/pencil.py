@@ -24,7 +24,7 @@ Where we differ from the authors' code:
   so with the true L_o the given class stays the largest for ever if a >= 1 / K. Our default is
   0.4 / K, which weights L_o as 0.4 against L_c; values from 1 / K on raise a warning.
 - The label step is the closed form above (the same number as their backward pass), and B is always
-  the published 128: a label's step then does not depend on the size of its batch (a last batch of
+  the published 128: a label's step then does not depend on the size of its batch (a batch of
   one would move it 128 times as far).
 - The table holds d, whose logarithm is y~ up to a constant that the softmax does not see; a floor
   keeps log d finite; the number of classes is not fixed to ten.
