@@ -1,189 +1,313 @@
-"""Measure the audit at default settings on many kinds of small data, beside cleanlab's best.
+"""Measure the audit at default settings on many kinds of data, beside cleanlab's best.
 
-    python benchmarks/verdicts.py --seeds 1 2 3 --cifar10 FOLDER --out DIR
+    python benchmarks/verdicts.py --seeds 1 2 3 --cifar10 FOLDER --news FOLDER --out DIR
     python benchmarks/verdicts.py --seeds 1 --only iris wine --out DIR
+        some rows; --list names them all, the long ones last
+    python benchmarks/verdicts.py --seeds 1 --only iris --method elr --set train.epochs=50 --out DIR
+        other settings than the defaults; kept apart from the results of the defaults
+    python benchmarks/verdicts.py --seeds 1 --second-opinion-only --out DIR
+        without training: judge by the second opinion alone
+    python benchmarks/verdicts.py --seeds 1 --rejudge --out DIR
+        without training: judge the finished runs in DIR again, with today's code
+    python benchmarks/verdicts.py --runs runs/leaderboard/*
+        finished runs whose clean labels are known, by method
+    python benchmarks/verdicts.py --seeds 1 2 3 --check-data
+        what logistic regression reaches on the Gaussian sets, beside what it should
 
-Every data set and seed is trained once at default settings (the runs and data of
-benchmarks/export.py, which uses the same folder). cleanlab is shown in its best light: of 5-fold
-logistic regression with C in .01, .1, 1 and 10, an RBF-SVM and 10 nearest neighbours, and of its
-three scores, the pair with the largest AUROC, chosen with the clean labels. On photos it sees
-random-patch features, as our second opinion does. Results are kept as lines of DIR/verdicts.jsonl:
-stop and start at will. `known` means an interval for the rate narrower than 20 points, `roughly`
-one narrower than 40.
+CIFAR-10 is the folder with train.parquet from the Hugging Face hub (columns img, label and
+human_label), news the one with train.csv of NoisyAG-News (text, label, clean_label). DIR/data has
+the data as a user would have them, DIR/runs the runs, DIR/verdicts.jsonl a line for every result:
+stop and start at will. Clean labels are for measuring only.
+
+cleanlab is shown in its best light: of 5-fold logistic regression with C in .01, .1, 1 and 10, an
+RBF-SVM and 10 nearest neighbours, and of its three scores, the best, chosen with the clean labels;
+on photos with the better of HOG and random-patch features. A * marks rows without the SVM, which
+would take too long. The audit claims to know the rate of wrong labels if its interval is narrower
+than 20 points; up to 40 it says "roughly", above that that it cannot tell.
 """
 
 import argparse
+import contextlib
 import json
+import shutil
+import tempfile
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from export import data_sets, train
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+import verdict_targets
+from cleanlab_best import cleanlab_best, predict_by_folds
+from verdict_data import DATA_SETS, GAUSSIANS, DataSet, make_rng, read_truth
 
-import surelabel
-from surelabel.runs.run_dir import RunDir
-from surelabel.verdicts.corrections import Rules, accept
-
-EPOCHS = 200
-FOLDS = 5
-SCORES = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
-HEADER = (
-    "| data | seed | AUROC | cleanlab | true rate | estimated (interval) | claim | calibration error | flags: "
-    "precision, recall | right before | after export | seconds |"
-)
+Row = dict[str, Any]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    """Measure what is missing and print the tables."""
+    options = parse()
+    if options.list:
+        print("\n".join(f"{one.name:14}{one.title}" for one in DATA_SETS))
+    elif options.check_data:
+        print("\n".join(check_data(options.seeds)))
+    elif options.runs:
+        print("\n".join(verdict_targets.by_method([measure_finished(folder) for folder in options.runs])))
+    else:
+        print(verdict_targets.header(list(verdict_targets.COLUMNS)))
+        rows = list(measured(options))
+        print("", *verdict_targets.mean_table(rows), "", *verdict_targets.wanted(rows), sep="\n")
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    names = [one.name for one in DATA_SETS]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--cifar10", type=Path, metavar="FOLDER")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names)
+    parser.add_argument("--list", action="store_true", help="list the rows")
+    parser.add_argument("--cifar10", type=Path, metavar="FOLDER", help="without it there are no photos")
+    parser.add_argument("--news", type=Path, metavar="FOLDER", help="without it there are no news")
     parser.add_argument("--out", type=Path, default=Path("runs/verdicts"), metavar="DIR")
-    parser.add_argument("--only", nargs="+", metavar="NAME")
-    options = parser.parse_args()
-    print(HEADER + "\n" + "|---" * HEADER.count(" |") + "|")
-    rows = list(measured(options))
-    print("\n" + "\n".join(summary(rows)))
+    parser.add_argument("--data", type=Path, metavar="DIR", help="where the data are kept; default OUT/data")
+    parser.add_argument("--method", help="another method than the default")
+    parser.add_argument("--epochs", type=int, help="epochs of all rows")
+    parser.add_argument("--set", nargs="+", metavar="NAME=VALUE", default=[], help="any settings")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--second-opinion-only", action="store_true", help="judge without training")
+    how.add_argument("--rejudge", action="store_true", help="judge the finished runs in OUT again")
+    how.add_argument("--runs", nargs="+", metavar="RUN", help="audit these finished runs instead")
+    how.add_argument("--check-data", action="store_true", help="check the Gaussian data")
+    return parser.parse_args()
 
 
-def measured(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yield the figures of every data set and seed, and print each as a row of the table."""
-    file = options.out / "verdicts.jsonl"
-    before = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
-    known = {(row["data"], row["seed"]): row for row in before}
-    for seed in options.seeds:
-        for path in files_of(seed, options):
-            row = known.get((path.stem, seed))
+def measured(options: argparse.Namespace) -> Iterator[Row]:
+    """Yield the figures of every data set and seed, and print each as a line of the table."""
+    folders = {"cifar10": options.cifar10, "news": options.news}
+    is_kept = not (options.second_opinion_only or options.rejudge)
+    before = read_results(options.out / "verdicts.jsonl") if is_kept else {}
+    for data_set in (one for one in DATA_SETS if one.name in options.only):
+        if data_set.needs and folders[data_set.needs] is None:
+            print(f"(no {data_set.name}: it needs --{data_set.needs} FOLDER)", flush=True)
+            continue
+        for seed in options.seeds:
+            settings = settings_of(data_set, seed, options)
+            variant = name_of(settings, data_set, seed)
+            row = before.get((data_set.name, seed, variant))
             if row is None:
-                row = {"data": path.stem, "seed": seed, **measure(path, options.out, seed)}
-                with file.open("a") as lines:
-                    lines.write(json.dumps(row) + "\n")
-            print(as_table_row(row), flush=True)
+                source = data_set.write(options.data or options.out / "data", seed, folders)
+                row = {"data": data_set.name, "seed": seed, "variant": variant}
+                found = measure(source, settings, options.out / "runs" / (variant or "default") / str(seed), options)
+                if found is None:
+                    print(f"(no {data_set.name} {seed}: no finished run to judge again)", flush=True)
+                    continue
+                row |= found
+                if is_kept:
+                    with (options.out / "verdicts.jsonl").open("a") as lines:
+                        lines.write(json.dumps(row) + "\n")
+            print(verdict_targets.detail_line(row), flush=True)
             yield row
 
 
-def files_of(seed: int, options: argparse.Namespace) -> list[Path]:
-    folder = options.out / f"data{seed}"
-    if not folder.is_dir():
-        folder.mkdir(parents=True)
-        for name, arrays in data_sets(np.random.default_rng(1000 + seed), options.cifar10):
-            np.savez(folder / f"{name}.npz", **arrays)
-    return [path for path in sorted(folder.glob("*.npz")) if not options.only or path.stem in options.only]
+def read_results(file: Path) -> dict[tuple[str, int, str], Row]:
+    """Return earlier results by data set, seed and variant."""
+    rows = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
+    return {(row["data"], row["seed"], row["variant"]): row for row in rows}
 
 
-def measure(path: Path, out: Path, seed: int) -> dict[str, Any]:
-    """Train on one file at default settings and measure the audit and the default export."""
-    began = time.perf_counter()
-    run = train(path, out / f"runs{seed}" / path.stem, seed, EPOCHS)
-    seconds = time.perf_counter() - began
-    audit = surelabel.audit(run)
-    given, suggested, clean = (audit.columns[name] for name in ("given", "suggested", "clean"))
+def settings_of(data_set: DataSet, seed: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings of a run that are not defaults."""
+    from surelabel.overrides import parsed_assignment
+
+    settings = {**data_set.settings, "train.seed": seed}
+    if options.method:
+        settings["method"] = options.method
+    if options.epochs:
+        settings["train.epochs"] = options.epochs
+    return settings | dict(map(parsed_assignment, options.set))
+
+
+def name_of(settings: dict[str, Any], data_set: DataSet, seed: int) -> str:
+    """Return what differs from the row's defaults as a name for files; empty if nothing does."""
+    own = {**data_set.settings, "train.seed": seed}
+    return ",".join(f"{key}={value}" for key, value in settings.items() if own.get(key) != value).replace("/", "_")
+
+
+def measure(source: Path, settings: dict[str, Any], place: Path, options: argparse.Namespace) -> Row | None:
+    """Judge one data set and measure the verdict; None if there is no run to judge again."""
+    import surelabel
+    from surelabel.api import make_config
+    from surelabel.data import load_corpus
+    from surelabel.runs.run_dir import RunDir
+
+    config, finished = make_config(source, settings), RunDir(place / source.parent.name)
+    if options.rejudge and not finished.is_done:
+        return None
+    clean = read_truth(source)
+    with contextlib.ExitStack() as stack:
+        if options.second_opinion_only or options.rejudge:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            began = time.perf_counter()
+            run = rejudge(finished, folder / "run") if options.rejudge else judge_untrained(config, folder / "run")
+            times = {"seconds": None, "verdict_seconds": time.perf_counter() - began}
+        else:
+            run, times = train(config, finished)
+        row = figures(surelabel.audit(run), clean)
+    corpus = load_corpus(config.data)
+    given = np.array(corpus.class_names)[corpus.train.label.numpy()]
+    wrong = given != np.array([clean[name] for name in corpus.train.ids])
+    best = cleanlab_best(source, corpus, wrong) or dict.fromkeys(("auroc", "average_precision", "model", "left_out"))
+    rival = {"cleanlab": best["auroc"], "cleanlab_average_precision": best["average_precision"]}
+    return row | rival | {"cleanlab_model": best["model"], "cleanlab_left_out": best["left_out"]} | times
+
+
+def train(config: Any, run: Any) -> tuple[Any, Row]:
+    """Train, resume or leave a finished run alone; return it with its seconds, if it began here."""
+    from surelabel import api
+    from surelabel.console import Silent
+
+    class Clock(Silent):
+        """Remembers when the last epoch ended."""
+
+        last = 0.0
+
+        def epoch(self, row: dict[str, Any]) -> None:  # noqa: ARG002 - only its time counts
+            self.last = time.perf_counter()
+
+    clock, began, is_new = Clock(), time.perf_counter(), not run.has_begun
+    run = api.fit(config, run.path, progress=clock) if is_new else api.resume(run, progress=clock)
+    ended = time.perf_counter()
+    seconds = (ended - began, ended - clock.last) if is_new else (None, None)
+    return run, dict(zip(("seconds", "verdict_seconds"), seconds, strict=True))
+
+
+def figures(audit: Any, clean_by_id: dict[str, str]) -> Row:
+    """Return the figures of an audit, by the right label of every row."""
+    from surelabel.verdicts.corrections import ALL, Rules, accept
+    from surelabel.verdicts.measures import against_clean
+
+    given, suggested = audit.columns["given"], audit.columns["suggested"]
+    clean = np.array([clean_by_id[name] for name in audit.columns["id"]])
     wrong, flagged = given != clean, audit.is_suspicious
     low, high = audit.noise_rate.interval or (0.0, 1.0)
-    changed = accept(audit, Rules()).rows
-    after = np.where(changed, suggested, given) == clean
-    figures = audit.measures()
+    changed, every = accept(audit, Rules()).rows, accept(audit, Rules(ALL)).rows
+    found = against_clean({**audit.columns, "clean": clean})
     return {
-        "auroc": figures.get("quality_auroc"),
-        "average_precision": figures.get("average_precision"),
-        "cleanlab": cleanlab_best(run, path),
+        "rows": len(audit),
+        "auroc": found.get("quality_auroc"),
+        "average_precision": found.get("average_precision"),
         "true_rate": float(wrong.mean()),
         "rate": audit.noise_rate.rate,
         "low": low,
         "high": high,
         "claim": "cannot tell" if not audit.can_tell else "roughly" if audit.is_rough else "known",
-        "calibration_error": figures["calibration_error"],
+        "calibration_error": found["calibration_error"],
         "flagged": int(flagged.sum()),
         "precision": float(wrong[flagged].mean()) if flagged.any() else None,
         "recall": float(flagged[wrong].mean()) if wrong.any() else None,
         "changed": int(changed.sum()),
         "right_before": float(1 - wrong.mean()),
-        "right_after": float(after.mean()),
-        "seconds": seconds,
+        "right_after": float((np.where(changed, suggested, given) == clean).mean()),
+        "right_after_all": float((np.where(every, suggested, given) == clean).mean()),
     }
 
 
-def cleanlab_best(run: RunDir, path: Path) -> float | None:
-    """Return the AUROC of cleanlab's best model and score on the same rows; None without errors."""
-    from cleanlab.rank import get_label_quality_scores
+def measure_finished(folder: str) -> Row:
+    """Return the figures of a finished run whose clean labels are known, named by its method."""
+    import surelabel
+    from surelabel.runs.run_dir import RunDir
 
-    from surelabel.data import load_corpus
+    audit, config = surelabel.audit(folder), RunDir.open(folder).config()
+    clean = dict(zip(audit.columns["id"], audit.columns["clean"], strict=True))
+    noise = "none" if config.noise is None else f"{config.noise.kind} {config.noise.rate:g}"
+    return {"data": f"{config.method.name}, {noise}", **figures(audit, clean)}
+
+
+def judge_untrained(config: Any, folder: Path) -> Any:
+    """Write a run that was judged without training: by the second opinion alone."""
+    from surelabel.runs.samples import TRUE_CLASS, TopK
+    from surelabel.training import build
     from surelabel.training.second_opinion import features_of
+    from surelabel.verdicts.judgement import judge
+    from surelabel.verdicts.probe import second_opinion
 
-    corpus = load_corpus(run.config().data)
-    given, clean = np.load(path)["y"], np.load(path)["clean"]
-    if (given == clean).all():
-        return None
-    x = features_of([corpus.train], 0)[0]
-    codes = np.unique(given, return_inverse=True)[1]
-    found = []
-    for model in models(len(x)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
-            p = cross_val_predict(make_pipeline(StandardScaler(), model), x, codes, cv=folds, method="predict_proba")
-        found += [roc_auc_score(given != clean, -get_label_quality_scores(codes, p, method=name)) for name in SCORES]
-    return float(max(found))
+    corpus, _ = build.corpus(config.data, config.noise, config.train.seed)
+    rows, given, seed = corpus.train, corpus.train.label.numpy(), config.train.seed
+    opinion = second_opinion(features_of([rows], seed)[0], given, corpus.num_classes, seed)
+    assert opinion is not None, "these data are too large"
+    judgement = judge(opinion.logits, given, seed=seed)
+    uniform = TopK.from_dense(np.full(judgement.posterior.shape, 1 / corpus.num_classes), given)
+    nothing = np.full(len(given), 0.5, dtype=np.float32)
+    columns = {
+        "id": rows.ids.astype(str),
+        "split": np.full(len(given), "train"),
+        "verdict": np.full(len(given), "training"),
+        **dict.fromkeys(("given", "prediction", "suggested"), given),
+        **dict.fromkeys(("quality", "suggested_probability", "given_probability"), nothing),
+        **dict.fromkeys(("tau", "mean_margin"), np.full(len(given), np.nan, dtype=np.float32)),
+        **dict.fromkeys(("first_learned", "forgotten"), np.zeros(len(given), dtype=np.int64)),
+        **dict.fromkeys(("target", "probability"), uniform),
+        "p_wrong": judgement.p_wrong,
+        "p_wrong_low": judgement.low,
+        "p_wrong_high": judgement.high,
+        TRUE_CLASS: TopK.from_dense(judgement.posterior, given),
+    }
+    return write_run(config, corpus, folder, columns, {"power": judgement.power})
 
 
-def models(num_rows: int) -> Iterator[Any]:
+def rejudge(finished: Any, folder: Path) -> Any:
+    """Copy a finished run and judge the copy again, by the second opinion and its training."""
+    from surelabel.data import load_corpus
+    from surelabel.runs.run_dir import OPINION_FILE, RunDir
+    from surelabel.runs.samples import SOFT_COLUMNS, TRUE_CLASS, TopK
+    from surelabel.training.second_opinion import judge_run
+
+    shutil.copytree(finished.path, folder)
+    run = RunDir(folder)
+    config, samples = run.config(), run.samples()
+    corpus = load_corpus(config.data)
+    lists = {f"{name}{end}" for name in (*SOFT_COLUMNS, TRUE_CLASS) for end in ("", "_classes")}
+    columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in lists}
+    columns |= {name: TopK.from_table(samples, name, corpus.num_classes) for name in SOFT_COLUMNS}
+    judged = judge_run(config, corpus, columns)
+    if judged is not None:
+        run.write_samples({**columns, **judged.columns})
+        run.write_json(OPINION_FILE, judged.description)
+    return run
+
+
+def write_run(config: Any, corpus: Any, folder: Path, columns: Row, description: Row) -> Any:
+    """Write the files of a finished run that an audit reads."""
+    import torch
+
+    from surelabel.runs.run_dir import OPINION_FILE, RunDir
+    from surelabel.training.startup import check_or_write
+
+    run = RunDir(folder)
+    folder.mkdir(parents=True)
+    check_or_write(run, config, corpus, None, torch.device("cpu"))
+    run.write_json(OPINION_FILE, description)
+    run.write_samples(columns)
+    run.write_json("done", {})
+    return run
+
+
+def check_data(seeds: list[int]) -> Iterator[str]:
+    """Yield the AUROC of 5-fold logistic regression with C = 1 on the Gaussian sets."""
     from sklearn.linear_model import LogisticRegression
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.svm import SVC
+    from sklearn.metrics import roc_auc_score
 
-    for strength in (0.01, 0.1, 1, 10):
-        yield LogisticRegression(C=strength, max_iter=300)
-    yield SVC(probability=True, random_state=0)
-    yield KNeighborsClassifier(min(10, num_rows // 10))
-
-
-def as_table_row(row: dict[str, Any]) -> str:
-    def number(value: float | None, digits: int = 3) -> str:
-        return "-" if value is None else f"{value:.{digits}f}"
-
-    percent = [f"{100 * row[name]:.0f}" for name in ("rate", "low", "high")]
-    cells = [
-        row["data"],
-        row["seed"],
-        number(row["auroc"]),
-        number(row["cleanlab"]),
-        f"{100 * row['true_rate']:.1f}",
-        f"{percent[0]} ({percent[1]}-{percent[2]})",
-        row["claim"],
-        number(row["calibration_error"]),
-        f"{number(row['precision'], 2)}, {number(row['recall'], 2)}",
-        f"{100 * row['right_before']:.1f}",
-        f"{100 * row['right_after']:.1f}",
-        f"{row['seconds']:.0f}",
-    ]
-    return "| " + " | ".join(map(str, cells)) + " |"
-
-
-def summary(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield what is wanted of the audit, counted over these rows."""
-    ranked = [row for row in rows if row["cleanlab"] is not None and 0 < row["true_rate"] < 0.9]
-    known = [row for row in rows if row["claim"] == "known"]
-    close = sum(row["auroc"] >= row["cleanlab"] - 0.01 for row in ranked)
-    ahead = sum(row["auroc"] > row["cleanlab"] for row in ranked)
-    held = sum(row["low"] - 5e-4 <= row["true_rate"] <= row["high"] + 5e-4 for row in rows)
-    yield f"AUROC at least cleanlab's best - .01: {close} of {len(ranked)}; ahead: {ahead}"
-    yield f"intervals that hold the true rate: {held} of {len(rows)}"
-    within = sum(abs(row["rate"] - row["true_rate"]) <= 0.05 for row in known)
-    yield f"claims to know: {len(known)} of {len(rows)}; within 5 points: {within}"
-    precise = sum(row["precision"] is None or row["precision"] >= 0.75 for row in known)
-    calibrated = sum(row["calibration_error"] <= 0.08 for row in known)
-    yield f"of these, precision of flags at least .75: {precise}; calibration error at most .08: {calibrated}"
-    worse = [f"{row['data']} {row['seed']}" for row in rows if row["right_after"] < row["right_before"]]
-    better = sum(
-        row["right_after"] - row["right_before"] >= row["true_rate"] / 3 for row in rows if row["true_rate"] > 0
-    )
-    yield f"fewer right labels after export: {', '.join(worse) or 'none'}; a third of the errors gone: {better}"
+    yield verdict_targets.header(["data", "spread", *(f"seed {seed}" for seed in seeds), "mean", "wanted", "to .02"])
+    for name, gaussian in GAUSSIANS.items():
+        found = []
+        for seed in seeds:
+            x, given, clean = gaussian.draw(make_rng(seed, name))
+            codes = np.unique(given, return_inverse=True)[1]
+            probability = predict_by_folds(LogisticRegression(C=1, max_iter=300), x, codes)
+            found.append(roc_auc_score(given != clean, -probability[np.arange(len(x)), codes]))
+        is_close = verdict_targets.passed(abs(np.mean(found) - gaussian.auroc) <= 0.02)
+        cells = [*(f"{value:.3f}" for value in (*found, np.mean(found), gaussian.auroc)), is_close]
+        yield verdict_targets.as_line([name, f"{gaussian.spread:g}", *cells])
 
 
 if __name__ == "__main__":
