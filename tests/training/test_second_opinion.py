@@ -4,7 +4,7 @@ import torch
 
 import surelabel
 from surelabel.data.corpus import Examples
-from surelabel.training.second_opinion import LEAST_ROWS, SIDE, features_of
+from surelabel.training.second_opinion import LEAST_ROWS, SIDE, feature_sets, features_of
 
 SETTINGS = {"train.epochs": 15, "train.threads": 1, "train.device": "cpu"}
 
@@ -106,3 +106,9 @@ class TestFeatures:
         assert first.shape[0] == 12
         np.testing.assert_allclose(first[:5], second, atol=1e-4)
         assert np.isfinite(first).all()
+
+    def test_images_are_described_twice_and_vectors_once(self):
+        images = torch.randint(0, 256, (12, 3, SIDE, SIDE), dtype=torch.uint8)
+        sets = feature_sets([self.examples(images), self.examples(images[:5])], seed=0)
+        assert {name: len(features) for name, features in sets.items()} == {"patches": 17, "gradients": 17}
+        assert list(feature_sets([self.examples(torch.rand(7, 5))], seed=0)) == ["inputs"]

@@ -33,7 +33,7 @@ def test_scores_are_those_of_models_that_were_fitted_without_the_row(num_rows, s
 
 def test_wrong_labels_are_ranked_first():
     x, given, clean = blobs()
-    opinion = second_opinion(x, given, 4)
+    opinion = second_opinion({"x": x}, given, 4)
     rows = np.arange(len(x))
     others = opinion.logits.copy()
     others[rows, given] = -np.inf
@@ -45,12 +45,13 @@ def test_wrong_labels_are_ranked_first():
 def test_rescaled_shifted_and_constant_columns_change_nothing():
     x, given, _ = blobs()
     changed = np.hstack([x * 1000 + 7, np.full((len(x), 2), 3.0, dtype=np.float32)])
-    np.testing.assert_allclose(second_opinion(changed, given, 4).logits, second_opinion(x, given, 4).logits, atol=0.02)
+    before, after = (second_opinion({"x": features}, given, 4).logits for features in (x, changed))
+    np.testing.assert_allclose(after, before, atol=0.02)
 
 
 def test_inputs_without_any_variation_give_the_prior():
     given = np.array([0, 0, 0, 1])
-    logits = second_opinion(np.ones((4, 3)), given, 2).logits
+    logits = second_opinion({"x": np.ones((4, 3))}, given, 2).logits
     assert np.isfinite(logits).all()
     assert (logits.argmax(1) == 0).all()
 
@@ -58,10 +59,20 @@ def test_inputs_without_any_variation_give_the_prior():
 def test_too_much_work_gives_no_opinion(monkeypatch):
     x, given, _ = blobs()
     monkeypatch.setattr(probe, "MAX_WORK", 10)
-    assert second_opinion(x, given, 4) is None
+    assert second_opinion({"x": x}, given, 4) is None
 
 
 def test_wide_features_are_projected(monkeypatch):
     x, given, clean = blobs(size=60)
     monkeypatch.setattr(probe, "MAX_FEATURES", 40)
-    assert (second_opinion(x, given, 4).logits.argmax(1) == clean).mean() > 0.9
+    assert (second_opinion({"x": x}, given, 4).logits.argmax(1) == clean).mean() > 0.9
+
+
+def test_two_descriptions_of_the_inputs_together_say_more_than_one():
+    x, given, clean = blobs(num_rows=600, num_classes=6, spread=0.9)
+    halves = {"first": x[:, :5], "second": x[:, 5:]}
+    both = second_opinion(halves, given, 6)
+    assert {(expert.features, expert.name) for expert in both.experts} >= {("first", "linear"), ("second", "linear")}
+    alone = [second_opinion({name: part}, given, 6).logits for name, part in halves.items()]
+    right = [(logits.argmax(1) == clean).mean() for logits in (both.logits, *alone)]
+    assert right[0] > max(right[1:]) + 0.05

@@ -13,12 +13,15 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.models import TINY_SIDE
+from surelabel.models.gradients import gradient_features
 from surelabel.models.patches import draw_filters
 from surelabel.runs.samples import TRUE_CLASS, TopK
 from surelabel.verdicts.evidence import TRAINED, TRUSTED
 from surelabel.verdicts.judgement import judge
 from surelabel.verdicts.probe import second_opinion
 
+INPUTS, PATCHES, GRADIENTS = "inputs", "patches", "gradients"
+"""Names of sets of features."""
 LEAST_ROWS = 30
 """With fewer rows there is no second opinion."""
 SIDE = 32
@@ -50,7 +53,7 @@ def judge_run(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Jud
 
 def _judge(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Judged | None:
     given = columns["given"]
-    features = np.concatenate(features_of(corpus.labelled_parts, config.train.seed))
+    features = feature_sets(corpus.labelled_parts, config.train.seed)
     opinion = second_opinion(features, given, corpus.num_classes, config.train.seed)
     if opinion is None:
         return None
@@ -73,14 +76,32 @@ def _judge(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Judged
     return Judged(judged, description)
 
 
+def feature_sets(parts: list[Examples], seed: int) -> dict[str, np.ndarray]:
+    """Return named (N, D) features of all parts: the inputs, or two descriptions of images.
+
+    Vectors and tiny images are taken whole. Other images are described by random patches, which
+    see colour and texture, and by oriented gradients, which see shape.
+    """
+    sets = {PATCHES if _is_large(parts[0]) else INPUTS: np.concatenate(features_of(parts, seed))}
+    if _is_large(parts[0]):
+        gradients = [_collect(part, lambda x: gradient_features(_shrink(x))) for part in parts]
+        sets[GRADIENTS] = np.concatenate(gradients)
+    return sets
+
+
 def features_of(parts: list[Examples], seed: int) -> list[np.ndarray]:
     """Return (N, D) features: vectors and tiny images whole, other images by random patches."""
     first = parts[0]
-    if not first.is_image or max(first.x.shape[2:]) <= TINY_SIDE:
+    if not _is_large(first):
         return [_collect(part, lambda x: x.float().flatten(1)) for part in parts]
     some = torch.linspace(0, len(first) - 1, min(len(first), ROWS_TO_DRAW_FROM)).long()
     filters = draw_filters(_shrink(first.x[some]), NUM_FILTERS, PATCH_SIDE, seed)
     return [_collect(part, lambda x: filters.features(_shrink(x))) for part in parts]
+
+
+def _is_large(part: Examples) -> bool:
+    """Return whether inputs are images with more pixels than are taken whole."""
+    return part.is_image and max(part.x.shape[2:]) > TINY_SIDE
 
 
 def _collect(part: Examples, function: Callable[[Tensor], Tensor]) -> np.ndarray:

@@ -2,13 +2,14 @@
 
 Ridge regression on fixed features gives leave-one-out predictions in closed form: with the hat
 matrix H of the fit, the score of row i without its own label is (f_i - H_ii y_i) / (1 - H_ii).
-One eigendecomposition serves all rows and all penalties. Three feature maps take part: the
-standardised features themselves, and two Gaussian kernels of different width (Nystrom features).
-Their scores are pooled into class logits whose weights maximise the likelihood of the given
-labels. No clean label, network or gradient takes part; the whole takes seconds.
+One eigendecomposition serves all rows and all penalties. Three feature maps of every set of
+features take part: the standardised features themselves, and two Gaussian kernels of different
+width (Nystrom features). Their scores are pooled into class logits whose weights maximise the
+likelihood of the given labels. No clean label, network or gradient takes part; the whole takes
+seconds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,8 +37,9 @@ WEIGHT_PENALTY = 1e-4
 
 
 class Expert(NamedTuple):
-    """One leave-one-out model: feature map, penalty, weight in the pool, loss on given labels."""
+    """One leave-one-out model: features, map, penalty, weight in the pool, loss on given labels."""
 
+    features: str
     name: str
     penalty: float
     weight: float
@@ -53,23 +55,26 @@ class SecondOpinion:
     experts: tuple[Expert, ...]
 
 
-def second_opinion(features: Array, labels: Labels, num_classes: int, seed: int = 0) -> SecondOpinion | None:
-    """Judge (N,) given labels by (N, D) features; None if that would take minutes."""
+def second_opinion(
+    features: Mapping[str, Array], labels: Labels, num_classes: int, seed: int = 0
+) -> SecondOpinion | None:
+    """Judge (N,) given labels by named sets of (N, D) features; None if that would take minutes."""
     rng = np.random.default_rng(seed)
-    x = _standardise(_project(features, rng))
-    chosen = _sample(len(x), rng)
+    chosen = _sample(len(labels), rng)
     scores, found = [], []
-    for name, phi in _feature_maps(x, num_classes, rng):
-        penalty, loss, best = _best_scores(phi, labels, num_classes, chosen)
-        scores.append(best)
-        found.append((name, penalty, loss))
+    for source, inputs in features.items():
+        x = _standardise(_project(inputs, rng))
+        for name, phi in _feature_maps(x, num_classes, rng):
+            penalty, loss, best = _best_scores(phi, labels, num_classes, chosen)
+            scores.append(best)
+            found.append((source, name, penalty, loss))
     if not scores:
         return None
     pool = _pool([score[chosen] for score in scores], labels[chosen], num_classes)
     logits = pool.bias + sum(weight * score for weight, score in zip(pool.weights, scores, strict=True))
     experts = tuple(
-        Expert(name, penalty, float(weight), loss)
-        for (name, penalty, loss), weight in zip(found, pool.weights, strict=True)
+        Expert(source, name, penalty, float(weight), loss)
+        for (source, name, penalty, loss), weight in zip(found, pool.weights, strict=True)
     )
     return SecondOpinion(logits.astype(np.float32), experts)
 
