@@ -142,8 +142,9 @@ class ModelConfig(Part):
 
     name: str = "auto"
     """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME;
-    auto is mlp for features and tiny images, fast_cnn for images of up to 64 pixels a side, and
-    resnet18 for larger ones."""
+    auto is an mlp for feature vectors, with hidden layers or without, whichever predicts held-out
+    rows better; mlp for tiny images, fast_cnn for images of up to 64 pixels a side, and resnet18
+    for larger ones."""
     options: Options = Field(default_factory=dict)
     """Options of the backbone; the others keep their defaults."""
     weights: str | None = None
@@ -232,6 +233,10 @@ class Constant(Part):
 Schedule = Annotated[CosineRestarts | Cosine | MultiStep | OneCycle | Constant, Field(discriminator="kind")]
 
 
+USUAL_DECAY = 5e-4
+"""Weight decay where nothing else is configured or chosen."""
+
+
 class OptimiserConfig(Part):
     """The optimiser and its learning rate."""
 
@@ -241,12 +246,17 @@ class OptimiserConfig(Part):
     """Highest learning rate."""
     momentum: float = Field(0.9, ge=0, lt=1)
     """Momentum of SGD."""
-    weight_decay: float = Field(5e-4, ge=0)
-    """Weight decay."""
+    weight_decay: float | None = Field(None, ge=0)
+    """Weight decay; None is 5e-4, and for feature vectors the best of a few on held-out rows."""
     clip: float | None = Field(None, gt=0)
     """Largest gradient norm of each network; None does not clip."""
     schedule: Schedule = Cosine()
     """Schedule of the rate: kind is cosine_restarts, cosine, multi_step, one_cycle or constant."""
+
+    @property
+    def decay(self) -> float:
+        """The weight decay to train with."""
+        return USUAL_DECAY if self.weight_decay is None else self.weight_decay
 
     @property
     def rate_period(self) -> int:

@@ -39,10 +39,10 @@ def make_optimiser(
     """
     groups = [group for name, network in networks.items() for group in _groups(name, network, backbone_rate)]
     if config.name == "adamw":
-        optimiser: torch.optim.Optimizer = torch.optim.AdamW(groups, lr=config.rate, weight_decay=config.weight_decay)
+        optimiser: torch.optim.Optimizer = torch.optim.AdamW(groups, lr=config.rate, weight_decay=config.decay)
     else:
         optimiser = torch.optim.SGD(
-            groups, lr=config.rate, momentum=config.momentum, weight_decay=config.weight_decay, nesterov=False
+            groups, lr=config.rate, momentum=config.momentum, weight_decay=config.decay, nesterov=False
         )
     set_rate(optimiser, config.rate)
     return optimiser

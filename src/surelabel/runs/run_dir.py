@@ -42,7 +42,7 @@ READABLE_SCHEMAS = (1, 2)
 """Schema 1 (version 0.1.0) stores neither P(wrong) nor a calibration; `verdicts` fits them."""
 CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
-START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet", "features.safetensors")
+START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet", "features.safetensors", "head.json")
 """Files written before data.json, whose presence says that a run has begun."""
 END_FILES = (CALIBRATION_FILE, OPINION_FILE, "samples.parquet", "model.safetensors", "done")
 """Files written when training has ended, in this order."""

@@ -22,7 +22,7 @@ from surelabel.data.duplicates import DuplicateGroup, find_duplicates, find_leak
 from surelabel.data.inputs import Inputs
 from surelabel.engine.loop import Interrupted
 from surelabel.runs.run_dir import RunDir
-from surelabel.training import build
+from surelabel.training import build, head
 from surelabel.training.session import train
 
 HASHED_ROWS = 200_000
@@ -106,7 +106,8 @@ def plan(config: RunConfig) -> Plan:
         epochs=watch.epochs,
         batches=watch.batches,
         step_seconds=watch.step_seconds,
-        total_seconds=_total_seconds(config, watch, sum(sizes.values()) - sizes["train"]),
+        total_seconds=_total_seconds(config, watch, sum(sizes.values()) - sizes["train"])
+        + _comparison_seconds(config, corpus, watch),
         warnings=watch.warnings,
     )
 
@@ -159,8 +160,14 @@ def _time_steps(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | No
     alone = config.model_copy(update={"train": config.train.model_copy(update={"devices": 1})})
     watch = _Stopwatch()
     with tempfile.TemporaryDirectory(prefix="surelabel-plan-") as folder, contextlib.suppress(Interrupted):
-        train(alone, (corpus, manifest), RunDir(Path(folder) / "run"), watch, watch.has_seen_enough)
+        train(alone, (corpus, manifest), RunDir(Path(folder) / "run"), watch, watch.has_seen_enough, choose_head=False)
     return watch
+
+
+def _comparison_seconds(config: RunConfig, corpus: Corpus, watch: _Stopwatch) -> float:
+    """Return the seconds in which networks on feature vectors are compared first."""
+    comparison = head.compare_what(config, corpus)
+    return 0.0 if comparison is None else watch.step_seconds * comparison.num_visits / config.train.batch_size
 
 
 def _total_seconds(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:

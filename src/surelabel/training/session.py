@@ -2,11 +2,13 @@
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from surelabel import noise
 from surelabel.config import RunConfig
+from surelabel.console import Silent
 from surelabel.core.method import Method
 from surelabel.data.corpus import Corpus
 from surelabel.engine import distributed
@@ -16,7 +18,7 @@ from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
 from surelabel.runs.run_dir import CALIBRATION_FILE, OPINION_FILE, RunDir
-from surelabel.training import build, cached_features, second_opinion, warm_start
+from surelabel.training import build, cached_features, head, second_opinion, warm_start
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.calibration import CurveCalibration
 
@@ -27,12 +29,19 @@ def train(
     run_dir: RunDir,
     progress: Progress,
     interrupt: Callable[[], bool] | None,
+    choose_head: bool = True,
 ) -> RunDir:
-    """Train on the result of `build.corpus`, from the start or from the state in `run_dir`."""
+    """Train on the result of `build.corpus`, from the start or from the state in `run_dir`.
+
+    A new run on feature vectors compares a few networks first, unless `choose_head` is false.
+    """
     raw, manifest = data
     distributed.check_device(config.train)
     extractor = cached_features.extractor(config, raw, run_dir, progress.warn)
     corpus = cached_features.extract(raw, extractor, config, progress.warn)
+    chosen: dict[str, Any] = {}
+    if choose_head and not run_dir.has_begun:
+        config, chosen = head.settle(config, corpus, _train_candidate)
     scale, shape = build.normalisation(corpus), corpus.train.input_shape
 
     def make_method(seed: int) -> Method:
@@ -42,7 +51,8 @@ def train(
 
     torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
     method = make_method(config.train.seed)
-    warnings = [*config.notices(), *method.advice("settings"), *build.notes(method)]
+    warnings = [f"network on these features: {chosen['chosen']}"] if chosen else []
+    warnings += [*config.notices(), *method.advice("settings"), *build.notes(method)]
     # A saved state replaces the weights of a warm start.
     warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
     warnings += [] if warm is None else warm.apply(method)
@@ -51,6 +61,8 @@ def train(
     torch.manual_seed(config.train.seed)
     with contextlib.ExitStack() as stack:
         _let_first(fabric.device, lambda: _claim(stack, run_dir, config, raw, manifest, extractor, fabric.device))
+        if chosen and distributed.is_first():
+            run_dir.write_json(head.FILE, chosen)
         stop = stack.enter_context(stop_on_signals())
         for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
             progress.warn(text)
@@ -70,6 +82,12 @@ def train(
         _write_results(engine, run_dir)
         distributed.wait_for_all()
     return run_dir
+
+
+def _train_candidate(config: RunConfig, corpus: Corpus, run_dir: RunDir) -> None:
+    """Train one of the networks that are compared."""
+    on_features = config.model.on_features if config.model.cache_features else config.model
+    train(config.model_copy(update={"model": on_features}), (corpus, None), run_dir, Silent(), None)
 
 
 def _let_first(device: torch.device, work: Callable[[], None]) -> None:

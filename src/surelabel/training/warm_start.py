@@ -19,7 +19,8 @@ from surelabel.core.method import Method
 from surelabel.errors import ConfigError
 from surelabel.runs.run_dir import RunDir, read_tensors
 
-_BACKBONE = ".backbone."
+_CLASSIFIER = ".classifier."
+"""Part of the names of weights that every network has; a linear one has no backbone weights."""
 _DEFAULT_NAME = "network"
 
 
@@ -87,12 +88,12 @@ def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int
 
 def prefixes(state: dict[str, Tensor]) -> list[str]:
     """Return the sorted prefixes of the names of each network's weights."""
-    return sorted({name.partition(_BACKBONE)[0] for name in state if _BACKBONE in name})
+    return sorted({name.partition(_CLASSIFIER)[0] for name in state if _CLASSIFIER in name})
 
 
 def _find_original(copy: str, networks: dict[str, str], own: dict[str, Tensor]) -> str | None:
     """Return the network that a copy was made from: the one with equal weights."""
-    values = {name.removeprefix(copy): value for name, value in own.items() if name.startswith(f"{copy}{_BACKBONE}")}
+    values = {name.removeprefix(copy): value for name, value in own.items() if name.startswith(f"{copy}.")}
     for network in networks:
         if all(torch.equal(own[network + name], value) for name, value in values.items() if network + name in own):
             return network

@@ -79,6 +79,15 @@ def second_opinion(
     return SecondOpinion(logits.astype(np.float32), experts)
 
 
+def held_out_loss(logits: Array, labels: Labels, num_classes: int) -> float:
+    """Return the loss of (N, K) logits for labels that they were not fitted to, at the best scale.
+
+    A network that is merely too sure of itself is not punished for it; one that has learned
+    nothing has the loss of the class frequencies. Infinite for logits that are not finite.
+    """
+    return _pool([logits], labels, num_classes).loss if np.isfinite(logits).all() else float("inf")
+
+
 def _project(features: Array, rng: np.random.Generator) -> Array:
     """Return features as (N, D) with D at most MAX_FEATURES, unless rows are fewer than columns."""
     x = np.asarray(features, dtype=np.float32).reshape(len(features), -1)
