@@ -39,7 +39,8 @@ COLUMNS = (
     "rival",
     "network_rival",
 )
-"""Columns of the audit behind the kinds; those of a kind that was not looked for are left out."""
+"""Columns of the audit behind the kinds; those of a kind that was not looked for are left out, and
+`network_rival` takes the place of `rival` where the network was asked."""
 RIVALS_FROM = 1 / 3
 """Probability of the second class, as a fraction of that of the first, from which both are
 plausible."""
@@ -60,6 +61,8 @@ class Kinds:
     """(N,) by kind, without the kinds that could not be looked for."""
     partner: NDArray[np.int64]
     """(N,) the row with an equal or similar input and another label; -1 if there is none."""
+    rival: Array | None = None
+    """(N,) what ambiguous rows were found by; None if they could not be looked for."""
     doubt: str | None = None
     """Why nothing is known about ambiguous rows, if the run has evidence that does not suffice."""
 
@@ -90,9 +93,9 @@ def find_kinds(audit: "Audit") -> Kinds:
     if "is_outlier" in columns:
         flags[OUTLIER] = columns["is_outlier"] & is_open
     found = _find_ambiguous(audit, flags[WRONG])
-    if found.rows is not None:
-        flags[AMBIGUOUS] = found.rows & is_open
-    return Kinds(flags, partner, found.doubt)
+    if found.rival is not None:
+        flags[AMBIGUOUS] = (found.rival >= RIVALS_FROM) & is_open
+    return Kinds(flags, partner, found.rival, found.doubt)
 
 
 def _find_partners(group: Array, given: Array) -> NDArray[np.int64]:
@@ -111,7 +114,7 @@ def _find_partners(group: Array, given: Array) -> NDArray[np.int64]:
 
 
 class _Ambiguous(NamedTuple):
-    rows: NDArray[np.bool_] | None = None
+    rival: Array | None = None
     doubt: str | None = None
 
 
@@ -126,20 +129,19 @@ def _find_ambiguous(audit: "Audit", is_wrong: NDArray[np.bool_]) -> _Ambiguous:
         if audit.power is not None and audit.power < TELLING:
             return _Ambiguous(doubt="the inputs hardly predict the labels")
         found = _unless_too_many(audit.columns["rival"])
-    if found.rows is None and "network_rival" in audit.columns:
+    if found.rival is None and "network_rival" in audit.columns:
         other = _Ambiguous(doubt="the network has not learned the classes, or has memorised the labels")
         if _has_learned(audit):
             other = _unless_too_many(np.where(is_wrong, np.nan, audit.columns["network_rival"]))
-        return other if other.rows is not None else _Ambiguous(doubt=found.doubt or other.doubt)
+        return other if other.rival is not None else _Ambiguous(doubt=found.doubt or other.doubt)
     return found
 
 
 def _unless_too_many(rival: Array) -> _Ambiguous:
-    unclear = rival >= RIVALS_FROM
-    share = unclear.sum() / max(1, np.isfinite(rival).sum())
+    share = (rival >= RIVALS_FROM).sum() / max(1, np.isfinite(rival).sum())
     if share > MOST_AMBIGUOUS:
         return _Ambiguous(doubt=f"several classes look plausible for {100 * share:.0f} % of the rows")
-    return _Ambiguous(unclear)
+    return _Ambiguous(rival)
 
 
 def _has_learned(audit: "Audit") -> bool:
@@ -160,4 +162,6 @@ def add_columns(columns: dict[str, Array], kinds: Kinds) -> dict[str, Array]:
     if DUPLICATE in kinds.flags:
         ids = columns["id"].astype(str)
         found["duplicate_of"] = np.where(kinds.partner >= 0, ids[kinds.partner], "")
-    return {**columns, **found}
+    if kinds.rival is not None:
+        found["rival"] = kinds.rival
+    return {name: values for name, values in {**columns, **found}.items() if name != "network_rival"}
