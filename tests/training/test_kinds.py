@@ -1,6 +1,7 @@
 """Planted duplicates, outliers and mixtures, from the data to the audit."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -88,6 +89,14 @@ def test_the_csv_has_the_kinds(run, tmp_path, done):
     assert copy["duplicate_of"] == "0"
     assert copy["is_duplicate"] == "True"
     assert float(copy["isolation"]) < 4
+
+
+def test_json_counts_the_kinds(run, tmp_path, done):
+    found = json.loads(done("audit", run.path, "--out", tmp_path / "audit.csv", "--json"))
+    assert found["kinds"]["duplicate"] == 40
+    assert found["kinds"]["outlier"] >= 8
+    assert found["ambiguous_unknown_because"] is None
+    assert {"kind", "is_outlier", "duplicate_of"} <= set(found["top"][0])
 
 
 def test_clean_blobs_have_hardly_any(tmp_path):
