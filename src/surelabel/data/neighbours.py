@@ -64,7 +64,7 @@ def _standardise(features: Array) -> Array:
 
 
 def _project(x: Array, seed: int) -> Array:
-    """Return as few columns as the work allows; distances change by a few percent at most."""
+    """Return as few columns as the work allows; distances then change by about 5 percent."""
     most = int(MAX_WORK / len(x) ** 2)
     if x.shape[1] <= most:
         return x

@@ -76,7 +76,7 @@ def _kinds(audit: "Audit") -> Iterator[str]:
     """Yield a sentence for each kind other than wrong, where there is something to say."""
     texts = {
         DUPLICATE: ("has a copy or near-copy", "have copies or near-copies", "with another label."),
-        OUTLIER: ("is an outlier:", "are outliers:", "far from all others, of no clear class."),
+        OUTLIER: ("is an outlier:", "are outliers:", "far from all other rows."),
         AMBIGUOUS: ("is ambiguous:", "are ambiguous:", "two or more classes fit the input."),
     }
     counts = audit.kinds.counts()

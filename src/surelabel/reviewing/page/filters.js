@@ -18,9 +18,10 @@ function fill(select, classes, counts, value, any) {
 }
 
 function fillKinds(select, counts) {
-  const options = Object.entries(counts).map(([kind, count]) => element("option", { value: kind, text: `${kind} (${count})` }));
+  const offered = filter.kind === null ? counts : { ...counts, [filter.kind]: counts[filter.kind] || 0 };
+  const options = Object.entries(offered).map(([kind, count]) => element("option", { value: kind, text: `${kind} (${count})` }));
   select.replaceChildren(element("option", { value: "", text: "any" }), ...options);
-  select.value = filter.kind in counts ? filter.kind : "";
+  select.value = filter.kind || "";
 }
 
 function pairButton([given, suggested, count]) {
