@@ -81,6 +81,14 @@ def test_columns_of_too_many_rows_are_without_outliers(monkeypatch):
     assert found["duplicate_group"][[0, 60]].tolist() == [1, 1]
 
 
+def test_several_sets_of_features_count_as_one():
+    x = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
+    by_input = np.full((60, 2), 0.5)
+    whole = inspect_inputs(x, by_input, seed=0)
+    for name, values in inspect_inputs({"one": x[:, :3], "two": x[:, 3:]}, by_input, seed=0).items():
+        np.testing.assert_array_equal(values, whole[name])
+
+
 def test_the_rival_is_the_second_class_whatever_the_number_of_classes():
     many = np.full((1, 100), 0.15 / 99)
     many[0, 5] = 0.85

@@ -1,5 +1,6 @@
 """Measure what the inputs of a run tell about its rows: copies, outliers and rival classes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,14 @@ from surelabel.verdicts.outliers import find_outliers, measure_isolation
 Array = NDArray[Any]
 
 
-def inspect_inputs(features: Array, by_input: Array, seed: int) -> dict[str, Array]:
+def inspect_inputs(features: Array | Mapping[str, Array], by_input: Array, seed: int) -> dict[str, Array]:
     """Return columns for samples.parquet from (N, D) features and (N, K) class probabilities.
 
-    With very many rows there are no neighbours: outliers and near-duplicates are not looked for.
+    Several sets of features, by name, count as one with all their columns. With very many rows
+    there are no neighbours: outliers and near-duplicates are not looked for.
     """
+    if isinstance(features, Mapping):
+        features = np.concatenate(list(features.values()), axis=1)
     neighbours = find_neighbours(features, seed)
     columns: dict[str, Array] = {
         "rival": rival_of(by_input).astype(np.float32),
