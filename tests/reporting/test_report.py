@@ -4,13 +4,15 @@ import itertools
 import re
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
+from tests.reporting.conftest import Page, corpus_of
 
 from surelabel.errors import RunError
 from surelabel.reporting import write_report
 from surelabel.reporting.gallery import make_gallery
 from surelabel.reporting.reported_run import ReportedRun
-from surelabel.verdicts import audit
+from surelabel.verdicts import Audit, audit
 
 ADDRESSES = ("src", "srcset", "href", "action", "poster", "data", "background", "formaction")
 
@@ -131,6 +133,39 @@ def test_the_summary_says_what_the_audit_says(report, images):
     assert "Estimated labels of each true class" in page.text
     plan = table.budgets()[0]
     assert re.search(rf"What a review would find.*\b{plan.budget} {plan.num_wrong:.0f} ", page.text)
+
+
+def test_each_kind_has_its_samples(trained, tmp_path):
+    table = with_kinds(audit(trained["images"]))
+    out = write_report([trained["images"]], [corpus_of(trained["images"])], [table], tmp_path / "report.html")
+    page = Page(out)
+    assert "Kinds of issues" in page.text
+    for text in ("duplicate 2 an equal or nearly equal input", "outlier 8 far from its", "ambiguous 1 a second class"):
+        assert text in page.text
+    assert "8 rows, the first 6 are shown" in page.text
+    assert page.text.index("isolation 59.0") < page.text.index("isolation 58.0")
+    for row in range(2):
+        partner = table.kinds.partner[row]
+        assert f"copy of {table.columns['id'][partner]}, given " in page.text
+    assert "second class at 90 % of the first" in page.text
+    assert len(page.all("script")) == 1
+
+
+def test_what_is_not_known_about_kinds_is_said(trained, tmp_path):
+    plain = audit(trained["images"])
+    table = with_kinds(plain, rival=np.full(len(plain), 0.9))
+    out = write_report([trained["images"]], [None], [table], tmp_path / "report.html")
+    assert "ambiguous not known: several classes look plausible for 100 % of the rows" in Page(out).text
+
+
+def with_kinds(table, **columns):
+    """Return an audit with two copies, eight outliers and an ambiguous row, or other columns."""
+    number = np.arange(len(table))
+    given = table.columns["given"].copy()
+    given[:2] = table.class_names[:2]
+    made = {"given": given, "duplicate_group": (number < 2).astype(int), "isolation": number.astype(float)}
+    made |= {"is_outlier": number >= len(table) - 8, "rival": np.where(number == 5, 0.9, 0), **columns}
+    return Audit({**table.columns, **made}, table.class_names, power=0.9)
 
 
 def gallery_text(run, most):

@@ -60,6 +60,29 @@ def copied(trained, tmp_path):
     return copy
 
 
+def plant_kinds(run: RunDir) -> list[str]:
+    """Make the first two rows with different labels copies, three outliers and one ambiguous.
+
+    Return the ids of the two copies.
+    """
+    samples = run.samples()
+    columns = {name: samples[name].combine_chunks() for name in samples.column_names}
+    given = samples["given"].to_numpy()
+    pair = [0, int(np.flatnonzero(given != given[0])[0])]
+    number = np.arange(len(given))
+    columns |= {
+        "duplicate_group": np.isin(number, pair).astype(np.int32),
+        "is_outlier": number >= len(given) - 3,
+        "isolation": np.where(number >= len(given) - 3, 9.0, 0.0),
+        "rival": np.where(number == len(given) - 4, 0.9, 0.0),
+        "p_wrong": np.where(np.isin(number, pair), 0.1, samples["p_wrong"].to_numpy()),
+    }
+    run.write_table("samples.parquet", columns)
+    run.write_json("second_opinion.json", {**run.second_opinion(), "power": 0.9})
+    ids = samples["id"].to_pylist()
+    return [ids[row] for row in pair]
+
+
 def corpus_of(run: RunDir):
     config = run.config()
     return build.corpus(config.data, config.noise, config.train.seed)[0]

@@ -16,10 +16,12 @@ from pathlib import Path
 import pytest
 import uvicorn
 from playwright.sync_api import expect
+from tests.reviewing.conftest import plant_kinds
 
 from surelabel.reviewing.access import HOST, Access
-from surelabel.reviewing.server import make_app
+from surelabel.reviewing.server import make_app, make_review
 from surelabel.runs.decisions import Journal
+from surelabel.verdicts import audit
 
 pytestmark = pytest.mark.training  # slow: a browser takes seconds to start
 expect.set_options(timeout=20_000)  # CI machines are busy
@@ -306,6 +308,36 @@ def test_filters_by_pair(read_only_server, opened):
     page.keyboard.press("g")
     shown = {tuple(text.split(" → ")) for text in page.locator(".card .change").all_text_contents()}
     assert shown == {(given, suggested)}
+
+
+def test_filters_by_kind(copied, corpus_of, opened):
+    run = copied("images")
+    copies = plant_kinds(run)
+    service = ThreadServer(run, lambda run, key: make_review(run, corpus_of(run), audit(run), key))
+    try:
+        page = opened(service.address, None)
+        page.keyboard.press("f")
+        choices = page.locator("#filter-kind option").all_text_contents()
+        assert [text for text in choices if "wrong" not in text] == [
+            "any",
+            "duplicate (2)",
+            "outlier (3)",
+            "ambiguous (1)",
+        ]
+        page.select_option("#filter-kind", "duplicate")
+        expect(page.locator("#filter-text")).to_contain_text("duplicate · from 0 %")
+        expect(page.locator("#where")).to_contain_text("2")
+        shown = page.locator("#id").text_content()
+        (partner,) = set(copies) - {shown}
+        expect(page.locator("#kinds")).to_contain_text(f"Copy or near-copy of {partner}, which is given as")
+        page.select_option("#filter-kind", "outlier")
+        expect(page.locator("#kinds")).to_contain_text("Outlier: far from its neighbours")
+        expect(page.locator("#kinds")).not_to_contain_text("Copy")
+        page.click("#filter-reset")
+        expect(page.locator("#filter-text")).to_contain_text("from 50 %")
+        assert page.locator("#filter-kind").input_value() == ""
+    finally:
+        service.stop()
 
 
 def test_features_on_a_phone(server, opened):

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tests.reviewing.conftest import plant_kinds
 
 import surelabel.reviewing
 from surelabel.errors import ConfigError, RunError
+from surelabel.reviewing.review import PageFilter
 from surelabel.reviewing.server import make_review, serve
+from surelabel.reviewing.suspects import Filter
 from surelabel.runs.decisions import FILE_NAME, Journal, Wish
 from surelabel.verdicts import audit
 
@@ -53,6 +56,26 @@ def test_filters(client):
     assert [row["rank"] for row in page.rows(state="skipped")] == [2]
     assert len(page.rows(state="all")) == len(rows)
     assert page.http.get("/api/rows", params={"low": 2}).status_code == 422
+    assert page.http.get("/api/rows", params={"kind": "strange"}).status_code == 422
+
+
+def test_kinds_are_counted_and_shown(copied, corpus_of):
+    run = copied("images")
+    copies = plant_kinds(run)
+    review = make_review(run, corpus_of(run), audit(run), "key")
+    found = review.rows(PageFilter(kind="duplicate", low=0))["rows"]
+    assert sorted(row["id"] for row in found) == sorted(copies)
+    one, other = found
+    assert one["partner"] == {"id": other["id"], "given": other["given"]}
+    assert one["given"] != other["given"]
+    assert "duplicate" in one["kinds"]
+    answer = review.rows(PageFilter(kind="outlier", low=0))
+    assert answer["num_found"] == answer["menus"]["kinds"]["outlier"] == 3
+    assert all(row["evidence"]["isolation"] == 9 and row["partner"] is None for row in answer["rows"])
+    menus = review.rows(PageFilter())["menus"]["kinds"]
+    assert menus == {**menus, "duplicate": 2, "outlier": 3, "ambiguous": 1}
+    assert menus["wrong"] == len(review.rows(PageFilter(kind="wrong", low=0))["rows"])
+    assert review.progress(Filter(kind="outlier", low=0))["inside"] == 3
 
 
 def test_progress_and_the_wrong_labels_left(client):

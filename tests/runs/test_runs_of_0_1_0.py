@@ -38,6 +38,19 @@ def test_commands_read_the_finished_one(folder, done, command):
     assert found
 
 
+def test_only_wrong_labels_are_known_of_the_finished_one(folder, done):
+    audit = surelabel.audit("finished")
+    assert audit.kinds.counts() == {
+        "wrong": audit.num_suspicious,
+        "duplicate": None,
+        "outlier": None,
+        "ambiguous": None,
+    }
+    assert set(audit.columns["kind"]) <= {"wrong", "ok"}
+    done("report", "finished", "--out", "report.html")
+    assert "Kinds of issues" not in Path("report.html").read_text(encoding="utf-8")
+
+
 def test_decisions_are_taken_into_an_export(folder, done):
     Journal("finished/decisions.jsonl").append([Wish("0", "1", "relabel", "2")])
     assert json.loads(done("export", "finished", "--json"))["changed_by_person"] == 1

@@ -49,7 +49,8 @@ def test_memory_is_that_of_inputs_tables_and_weights(repeated):
     found = plan(config_for(repeated))
     assert found.bytes["inputs"] == 26 * 4 * 4
     # CAR: targets (20, 2), how often each was corrected, and tau.
-    assert found.bytes["per-sample state"] == 20 * (2 + 1 + 1) * 4
+    of_method, of_record = 2 + 1 + 1, 3 + 2 + 1
+    assert found.bytes["per-sample state"] == 20 * (of_method + of_record) * 4
     num_weights = (4 * 8 + 8) + (8 * 2 + 2) + (8 + 1)
     assert found.bytes["weights and optimiser"] == 3 * 4 * num_weights
 

@@ -138,7 +138,7 @@ def test_flagged_rows_by_budget_or_probability(run_of):
     assert table.flagged(budget=7).columns["rank"].tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert len(table.flagged()) == table.num_suspicious == (table.p_wrong >= 0.5).sum()
     assert len(table.flagged(min_probability=0.9)) == (table.p_wrong >= 0.9).sum()
-    with pytest.raises(ConfigError, match="give one of the two"):
+    with pytest.raises(ConfigError, match="give one of them"):
         table.flagged(budget=3, min_probability=0.5)
 
 

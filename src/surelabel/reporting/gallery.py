@@ -62,6 +62,7 @@ class Sample:
     p_wrong: float
     thumbnail: Thumbnail | None
     bars: Bars | None
+    note: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def make_gallery(run: ReportedRun, max_samples: int = MAX_SAMPLES) -> Gallery:
     if not chosen:
         return Gallery([], [])
     num_hidden = len({str(name) for name in run.columns["given"][run.is_suspicious]}) - len(chosen)
-    painter = _Painter(run, [row for rows in chosen.values() for row in rows])
+    painter = Painter(run, [row for rows in chosen.values() for row in rows])
     notes = [_hidden_note(num_hidden), painter.legend()]
     classes = [
         ClassSamples(name, _class_note(run, name, len(rows)), [painter.sample(row) for row in rows])
@@ -118,7 +119,7 @@ def _class_note(run: ReportedRun, name: str, num_shown: int) -> str:
     return amount(total, "suspect") + (f", {shown}" if total > num_shown else "")
 
 
-class _Painter:
+class Painter:
     """Draws rows of a run; reads all inputs at once, because they may be on disk."""
 
     def __init__(self, run: ReportedRun, rows: list[int]) -> None:
@@ -149,8 +150,8 @@ class _Painter:
             f"First {NUM_VALUES} values beneath."
         )
 
-    def sample(self, row: int) -> Sample:
-        """Draw one row of the audit."""
+    def sample(self, row: int, note: str | None = None) -> Sample:
+        """Draw one row of the audit, with a note below."""
         values = {name: str(self.run.columns[name][row]) for name in ("id", "given", "suggested")}
         clean = str(self.run.columns["clean"][row]) if "clean" in self.run.columns else None
         thumbnail = bars = None
@@ -161,7 +162,7 @@ class _Painter:
             else:
                 bars = _make_bars(self.inputs[row], self.range)
         p_wrong = float(self.run.audit.p_wrong[row])
-        return Sample(**values, clean=clean, p_wrong=p_wrong, thumbnail=thumbnail, bars=bars)
+        return Sample(**values, clean=clean, p_wrong=p_wrong, thumbnail=thumbnail, bars=bars, note=note)
 
 
 def _make_thumbnail(pixels: Tensor, text: str) -> Thumbnail:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from surelabel.data.corpus import Corpus
 from surelabel.errors import RunError
 from surelabel.files import replace_text
-from surelabel.reporting import figures, tables, text
+from surelabel.reporting import figures, kinds, tables, text
 from surelabel.reporting.gallery import MAX_SAMPLES, make_gallery
 from surelabel.reporting.other_scores import Comparison, compare
 from surelabel.reporting.reported_run import ReportedRun
@@ -82,6 +82,8 @@ def _render(runs: Sequence[ReportedRun], others: Sequence[Mapping[str, Compariso
 def _describe(run: ReportedRun, num_runs: int, others: Mapping[str, Comparison], folder: Path | None) -> dict[str, Any]:
     """Collect everything the template shows of a run."""
     prefix = "" if num_runs == 1 else f"{run.anchor}-"
+    most = MAX_SAMPLES // num_runs
+    section = kinds.describe_kinds(run, most)
     return {
         "name": run.name,
         "anchor": run.anchor,
@@ -93,7 +95,8 @@ def _describe(run: ReportedRun, num_runs: int, others: Mapping[str, Comparison],
         "training_figures": figures.embed(figures.training_drawings(run), folder, prefix),
         "confidence_note": text.confidence_note(run),
         "label_figures": figures.embed(figures.label_drawings(run), folder, prefix),
-        "gallery": make_gallery(run, MAX_SAMPLES // num_runs),
+        "gallery": make_gallery(run, max(1, most - (section.num_samples if section else 0))),
+        "kinds": section,
         "classes": tables.classes_table(run),
         "review": tables.review_table(run),
         "suspects": tables.suspects_table(run),

@@ -11,12 +11,16 @@ from surelabel.data.corpus import Corpus, Examples
 from surelabel.errors import RunError
 from surelabel.runs.decisions import FINAL, Book, Standing
 from surelabel.verdicts import SUSPICIOUS_FROM, Audit
+from surelabel.verdicts.kinds import KINDS, WRONG
 
 NUM_CANDIDATES = 10
 """Likeliest classes listed for a row: one for each digit key."""
 NUM_PAIRS = 12
 """Pairs of given and suggested class offered as filters."""
-_NOT_EVIDENCE = ("rank", "id", "given", "suggested", "suggested_probability", "p_wrong", "split", "clean")
+_NOT_EVIDENCE = (
+    *("rank", "id", "given", "suggested", "suggested_probability", "p_wrong", "split", "clean"),
+    *("kind", *(f"is_{kind}" for kind in KINDS), "duplicate_of", "duplicate_group"),
+)
 """Columns shown elsewhere, and the true label, which must not influence the reviewer."""
 
 
@@ -27,6 +31,7 @@ class Filter(BaseModel):
 
     given: str | None = None
     suggested: str | None = None
+    kind: Literal["wrong", "duplicate", "outlier", "ambiguous"] | None = None
     low: float = Field(SUSPICIOUS_FROM, ge=0, le=1)
     """Lowest P(wrong)."""
     high: float = Field(1.0, ge=0, le=1)
@@ -50,6 +55,7 @@ class Suspects:
         self.number_of = {name: number for number, name in enumerate(self.class_names)}
         self.given, self.suggested = (self._numbers(name) for name in ("given", "suggested"))
         self.p_wrong, self.is_calibrated = audit.p_wrong, audit.is_calibrated
+        self.kinds, self.min_probability = audit.kinds, audit.min_probability
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,7 +92,11 @@ class Suspects:
         for name, numbers in ((wanted.given, self.given), (wanted.suggested, self.suggested)):
             if name is not None:
                 chosen &= numbers == self.number_of.get(name, -1)
-        return chosen
+        return chosen if wanted.kind is None else chosen & self._has_kind(wanted.kind)
+
+    def _has_kind(self, kind: str) -> np.ndarray:
+        """Return (N,) bool: rows of a kind, one of KINDS."""
+        return self.p_wrong >= self.min_probability if kind == WRONG else self.kinds.rows(kind)
 
     def _marks(self, book: Book) -> tuple[np.ndarray, np.ndarray]:
         """Return which rows are decided and which are skipped, each (N,) bool."""
@@ -111,13 +121,17 @@ class Suspects:
         }
 
     def menus(self, wanted: Filter) -> dict[str, Any]:
-        """Return the choices of the filters, with counts for the chosen range of P(wrong)."""
+        """Return the choices of the filters, with counts for the chosen range of P(wrong).
+
+        Kinds are counted over all rows, because most rows that are not wrong have a low P(wrong).
+        """
         inside = self._is_inside(wanted.model_copy(update={"given": None, "suggested": None}))
         given, suggested = self.given[inside], self.suggested[inside]
         return {
             "given": self._count_classes(given),
             "suggested": self._count_classes(suggested),
             "pairs": self._frequent_pairs(given, suggested),
+            "kinds": {kind: int(self._has_kind(kind).sum()) for kind in KINDS if kind in self.kinds.flags},
         }
 
     def _count_classes(self, numbers: np.ndarray) -> dict[str, int]:
@@ -145,11 +159,18 @@ class Suspects:
             "suggested": self.class_names[self.suggested[row]],
             "suggested_probability": plain(self.columns["suggested_probability"][row]),
             "p_wrong": float(self.p_wrong[row]),
+            "kinds": [kind for kind in KINDS if self._has_kind(kind)[row]],
+            "partner": self._partner(row),
             "candidates": self._candidates(row),
             "evidence": {name: plain(values[row]) for name, values in self._evidence().items()},
             "seen": standing.last if standing else 0,
             "decision": None if decision is None else vars(decision),
         }
+
+    def _partner(self, row: int) -> dict[str, str] | None:
+        """Return id and label of the row that has a similar input and another label, if any."""
+        other = int(self.kinds.partner[row])
+        return None if other < 0 else {"id": self.ids[other], "given": self.class_names[self.given[other]]}
 
     def _evidence(self) -> Mapping[str, np.ndarray]:
         """Return all other columns of the audit that hold one value per row."""

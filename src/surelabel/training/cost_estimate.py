@@ -21,6 +21,7 @@ from surelabel.data.corpus import Corpus
 from surelabel.data.duplicates import DuplicateGroup, find_duplicates, find_leaked_rows, hash_rows
 from surelabel.data.inputs import Inputs
 from surelabel.engine.loop import Interrupted
+from surelabel.engine.record import SampleRecord
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build, head
 from surelabel.training.session import train
@@ -139,7 +140,9 @@ def _count_bytes(config: RunConfig, corpus: Corpus) -> dict[str, int]:
         config, rows.label, corpus.num_classes, rows.input_shape, config.train.seed, build.normalisation(corpus)
     )
     method = build.method(config, job)
-    stores = [module for module in method.modules() if isinstance(module, SampleStore)]
+    record = SampleRecord(rows.label, corpus.num_classes)
+    tables = (*method.modules(), *record.modules())
+    stores = [module for module in tables if isinstance(module, SampleStore)]
     weights = sum(p.numel() * p.element_size() for net in method.networks().values() for p in net.parameters())
     return {
         "inputs": sum(_num_bytes(part.x) for part in _parts(corpus).values()),

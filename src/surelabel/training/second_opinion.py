@@ -17,6 +17,7 @@ from surelabel.models.gradients import gradient_features
 from surelabel.models.patches import draw_filters
 from surelabel.runs.samples import TRUE_CLASS, TopK
 from surelabel.verdicts.evidence import TRAINED, TRUSTED
+from surelabel.verdicts.inspection import inspect_inputs
 from surelabel.verdicts.judgement import judge
 from surelabel.verdicts.probe import second_opinion
 
@@ -71,6 +72,7 @@ def _judge(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Judged
         "p_wrong_low": judgement.low,
         "p_wrong_high": judgement.high,
         TRUE_CLASS: TopK.from_dense(judgement.posterior, given),
+        **inspect_inputs(next(iter(features.values())), judgement.by_input, config.train.seed),
     }
     description = {"power": judgement.power, "experts": [expert._asdict() for expert in opinion.experts]}
     return Judged(judged, description)

@@ -8,7 +8,7 @@ import numpy as np
 
 from surelabel.errors import ConfigError
 from surelabel.runs.run_dir import RunDir
-from surelabel.verdicts import advice, classes, corrections, evidence, measures, summary
+from surelabel.verdicts import advice, classes, corrections, evidence, kinds, measures, summary
 from surelabel.verdicts import budget as budgets
 from surelabel.verdicts.budget import Expected
 from surelabel.verdicts.calibration import Calibration, CurveCalibration, read_calibration
@@ -29,8 +29,11 @@ COLUMNS = (
     "prediction",
     "tau",
     "mean_margin",
+    "margin_of_mean",
     "first_learned",
     "forgotten",
+    "kind",
+    *kinds.COLUMNS,
     "split",
     "verdict",
 )
@@ -76,6 +79,9 @@ class Audit(Table):
         self.power = power
         """How often a random label looks worse than the given one to the second opinion; None
         without one."""
+        self.kinds = kinds.find_kinds(self)
+        """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
+        self.columns = _ordered(kinds.add_columns(self.columns, self.kinds))
 
     @cached_property
     def p_suggested(self) -> np.ndarray:
@@ -166,10 +172,17 @@ class Audit(Table):
         """Return the same for a few round numbers."""
         return [self.expected(size) for size in budgets.round_budgets(len(self), self.num_suspicious)]
 
-    def flagged(self, budget: int | None = None, min_probability: float | None = None) -> Table:
-        """Return the first `budget` rows, or those whose P(wrong) is at least `min_probability`."""
-        if budget is not None and min_probability is not None:
-            raise ConfigError("budget and min_probability: give one of the two")
+    def flagged(
+        self, budget: int | None = None, min_probability: float | None = None, kind: str | None = None
+    ) -> Table:
+        """Return the first `budget` rows, or those whose P(wrong) is at least `min_probability`.
+
+        `kind` returns the rows of a kind instead: wrong, duplicate, outlier or ambiguous.
+        """
+        if sum(choice is not None for choice in (budget, min_probability, kind)) > 1:
+            raise ConfigError("budget, min_probability and kind: give one of them")
+        if kind is not None:
+            return Table({name: values[self.kinds.rows(kind)] for name, values in self.columns.items()})
         limit = self.min_probability if min_probability is None else min_probability
         corrections.check_share("min_probability", limit)
         rows = slice(self.expected(budget).budget) if budget is not None else self.p_wrong >= limit
@@ -278,3 +291,8 @@ def _ranked_columns(found: evidence.Evidence, calibration: Calibration, order: n
             columns[name] = names[columns[name]]
     columns["rank"] = np.arange(1, len(order) + 1)
     return {name: columns[name] for name in (*COLUMNS, "clean") if name in columns}
+
+
+def _ordered(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the columns in the order of COLUMNS, and then all others."""
+    return {**{name: columns[name] for name in COLUMNS if name in columns}, **columns}

@@ -68,6 +68,17 @@ class Evidence:
         return support
 
 
+def rival_of(probability: np.ndarray) -> np.ndarray:
+    """Return (N,) the second largest of (N, K) probabilities as a fraction of the largest.
+
+    Unlike entropy, it does not add up many small probabilities: it means the same for 2 and for
+    1,000 classes.
+    """
+    second, first = np.partition(probability, -2, axis=1)[:, -2:].T
+    rival: np.ndarray = second / np.maximum(first, np.finfo(probability.dtype).tiny)
+    return rival
+
+
 def read(run: RunDir) -> Evidence:
     """Read the evidence of a finished run."""
     samples, labels = run.samples(), run.labels()
@@ -79,6 +90,8 @@ def read(run: RunDir) -> Evidence:
     columns["target"] = soft["target"].argmax()
     if TRUE_CLASS in soft:
         columns |= _suggestions(soft[TRUE_CLASS], columns["given"], columns["p_wrong"])
+    if MEAN_PROBABILITY in soft:
+        columns["network_rival"] = rival_of(soft[MEAN_PROBABILITY].values)
     if labels["clean"].null_count == 0:
         columns["clean"] = labels["clean"].to_numpy()
     tables = (soft["target"], soft["probability"], soft.get(TRUE_CLASS), soft.get(MEAN_PROBABILITY))

@@ -43,6 +43,8 @@ class Judgement:
     high: Array
     posterior: Array
     """(N, K) probabilities of the true class."""
+    by_input: Array
+    """(N, K) the same by the input alone, without the given label."""
     power: float
     """How often another label, drawn at random, looks worse than the given one; 0.5 is chance."""
 
@@ -65,7 +67,8 @@ def judge(
     judged = np.flatnonzero(~known)
     if len(judged) == 0:
         zero = np.zeros(len(given))
-        return Judgement(zero, zero, zero, np.eye(logits.shape[1])[given], power=0.0)
+        certain = np.eye(logits.shape[1])[given]
+        return Judgement(zero, zero, zero, certain, certain, power=0.0)
     model = fit_noise_model(logits[judged], given[judged])
     posterior = model.posterior(logits, given)
     first = np.clip(1 - posterior[np.arange(len(given)), given], LEAST, 1 - LEAST)
@@ -76,7 +79,8 @@ def judge(
     rates = resample_rates(model, logits[judged], given[judged], seed)
     shifts = _shifts(first[judged], np.quantile(rates, [TAIL, 1 - TAIL]))
     p_wrong, lower, upper = (np.where(known, 0.0, expit(odds + shift)) for shift in (0.0, *shifts))
-    unclear = np.where(known, 0.0, 1 - model.clean(logits).max(1))
+    by_input = model.clean(logits)
+    unclear = np.where(known, 0.0, 1 - by_input.max(1))
     low = lower * (1 - unclear)
     # Without sharpening, wrong labels may hide in the softness of predictions altogether.
     high = upper + (1 - upper) * np.minimum(1, (1 + 1 / model.sharpness) * unclear)
@@ -85,6 +89,7 @@ def judge(
         np.minimum(low, p_wrong),
         np.maximum(high, p_wrong),
         _true_class(posterior, predicted, given, p_wrong),
+        by_input,
         _power(model, logits[judged], given[judged], seed),
     )
 

@@ -11,6 +11,7 @@ from surelabel.verdicts.calibration import MIN_ROWS
 from surelabel.verdicts.classes import Rate
 from surelabel.verdicts.corrections import MOST_NAMED, listed, losing_counts
 from surelabel.verdicts.evidence import HELD_OUT, TRAINED
+from surelabel.verdicts.kinds import AMBIGUOUS, DUPLICATE, OUTLIER
 
 if TYPE_CHECKING:
     from surelabel.verdicts.audit import Audit
@@ -37,6 +38,8 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
             {"given": p.given, "true": p.true, "labels": p.num_labels, "share_of_given": p.share_of_given}
             for p in audit.confused_pairs(NUM_PAIRS)
         ],
+        "kinds": audit.kinds.counts(),
+        "ambiguous_unknown_because": audit.kinds.doubt,
         "losing_classes": losing_counts(audit.losing),
         "budgets": [plan.to_dict() for plan in audit.budgets()],
         "measures": audit.measures() or None,
@@ -50,6 +53,7 @@ def sentences(audit: "Audit") -> Iterator[str]:
     if not audit.can_tell:
         known = f" {_between(rate)}" if audit.is_calibrated else ""
         yield f"How many of the {rate.num_labels:,} labels are wrong is not known{known}."
+        yield from _kinds(audit)
         yield from _truth(audit)
         return
     count = f"{'Roughly' if audit.is_rough else 'About'} {rate.num_wrong:,.0f} of {rate.num_labels:,}"
@@ -64,7 +68,23 @@ def sentences(audit: "Audit") -> Iterator[str]:
     if pairs:
         yield f"Most often confused: about {', '.join(pairs)}."
     yield from _worst_class(audit)
+    yield from _kinds(audit)
     yield from _truth(audit)
+
+
+def _kinds(audit: "Audit") -> Iterator[str]:
+    """Yield a sentence for each kind other than wrong, where there is something to say."""
+    texts = {
+        DUPLICATE: ("has a copy or near-copy", "have copies or near-copies", "with another label."),
+        OUTLIER: ("is an outlier:", "are outliers:", "far from all other rows."),
+        AMBIGUOUS: ("is ambiguous:", "are ambiguous:", "two or more classes fit the input."),
+    }
+    counts = audit.kinds.counts()
+    for kind, (one, many, meaning) in texts.items():
+        if count := counts[kind]:
+            yield f"{count:,} {'row' if count == 1 else 'rows'} {one if count == 1 else many} {meaning}"
+    if audit.kinds.doubt is not None:
+        yield f"Which rows are ambiguous is not known: {audit.kinds.doubt}."
 
 
 def warnings(audit: "Audit") -> Iterator[str]:

@@ -1,8 +1,8 @@
-// Filters by class, pair of classes, probability and state.
+// Filters by class, pair of classes, kind, probability and state.
 
 import { $, element, name, percent } from "./dom.js";
 
-export const DEFAULTS = { given: null, suggested: null, low: 0.5, high: 1, state: "open" };
+export const DEFAULTS = { given: null, suggested: null, kind: null, low: 0.5, high: 1, state: "open" };
 
 let filter = { ...DEFAULTS };
 let changed = () => {};
@@ -15,6 +15,13 @@ function fill(select, classes, counts, value, any) {
     options.push(option);
   });
   select.replaceChildren(...options);
+}
+
+function fillKinds(select, counts) {
+  const offered = filter.kind === null ? counts : { ...counts, [filter.kind]: counts[filter.kind] || 0 };
+  const options = Object.entries(offered).map(([kind, count]) => element("option", { value: kind, text: `${kind} (${count})` }));
+  select.replaceChildren(element("option", { value: "", text: "any" }), ...options);
+  select.value = filter.kind || "";
 }
 
 function pairButton([given, suggested, count]) {
@@ -34,6 +41,7 @@ function text() {
   const parts = [];
   if (filter.given !== null) parts.push(`given ${filter.given}`);
   if (filter.suggested !== null) parts.push(`suggested ${filter.suggested}`);
+  if (filter.kind !== null) parts.push(filter.kind);
   parts.push(filter.high < 1 ? `${percent(filter.low)} to ${percent(filter.high)}` : `from ${percent(filter.low)}`);
   parts.push({ open: "not decided", decided: "decided", skipped: "skipped", all: "all" }[filter.state]);
   return parts.join(" · ");
@@ -43,6 +51,7 @@ export function drawFilters(menus, classes) {
   if (menus) {
     fill($("filter-given"), classes, menus.given, filter.given, "any class");
     fill($("filter-suggested"), classes, menus.suggested, filter.suggested, "any class");
+    fillKinds($("filter-kind"), menus.kinds);
     $("pairs").replaceChildren(...menus.pairs.map(pairButton));
   }
   $("filter-state").value = filter.state;
@@ -58,6 +67,11 @@ export function startFilters(classes, initial, onChange) {
   const byPlace = (value) => (value === "" ? null : classes[Number(value)]);
   $("filter-given").addEventListener("change", (event) => set({ given: byPlace(event.target.value) }));
   $("filter-suggested").addEventListener("change", (event) => set({ suggested: byPlace(event.target.value) }));
+  $("filter-kind").addEventListener("change", (event) => {
+    const kind = event.target.value || null;
+    // Rows of the other kinds mostly look right: show them whatever their P(wrong).
+    set({ kind, low: kind === null || kind === "wrong" ? DEFAULTS.low : 0 });
+  });
   $("filter-state").addEventListener("change", (event) => set({ state: event.target.value }));
   for (const bound of ["low", "high"]) {
     $(`filter-${bound}`).addEventListener("change", (event) => {

@@ -10,12 +10,19 @@ const EVIDENCE_NAMES = {
   target: "training aimed at",
   tau: "confidence (tau)",
   mean_margin: "mean margin in training",
+  margin_of_mean: "margin of the mean probability",
   first_learned: "first learned in epoch",
   forgotten: "times forgotten",
   quality: "quality",
+  rival: "second class, as a share of the first",
+  isolation: "distance to neighbours, in spreads",
   verdict: "judged by",
 };
-const FRACTIONS = ["given_probability", "tau"];
+const FRACTIONS = ["given_probability", "tau", "rival"];
+const KIND_TEXTS = {
+  outlier: "Outlier: far from its neighbours, no confident class",
+  ambiguous: "Ambiguous: a second class fits nearly as well",
+};
 const NUM_BARS = 5;
 
 export function stateText(decision) {
@@ -29,6 +36,16 @@ function drawState(row) {
   place.hidden = row.decision === null;
   place.className = `state ${row.decision?.action || ""}`;
   place.replaceChildren(...(row.decision ? stateText(row.decision) : []));
+}
+
+function drawKinds(row) {
+  const lines = row.kinds.filter((kind) => kind in KIND_TEXTS).map((kind) => element("span", { text: KIND_TEXTS[kind] }));
+  if (row.partner) {
+    const { id, given } = row.partner;
+    lines.unshift(element("span", {}, "Copy or near-copy of ", name(id), ", which is given as ", name(given, "given")));
+  }
+  $("kinds").replaceChildren(...lines);
+  $("kinds").hidden = lines.length === 0;
 }
 
 function drawNetwork(row) {
@@ -74,6 +91,7 @@ export function drawSingle(row, run, where, onClass) {
   $("suggested-p").textContent = row.suggested_probability === null ? "" : ` ${percent(row.suggested_probability)}`;
   $("p-wrong").textContent = percent(row.p_wrong);
   setBar($("p-bar"), row.p_wrong);
+  drawKinds(row);
   drawState(row);
   drawNetwork(row);
   drawEvidence(row);

@@ -1,0 +1,33 @@
+"""Measure what the inputs of a run tell about its rows: copies, outliers and rival classes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.data.duplicates import number_duplicates
+from surelabel.data.neighbours import find_neighbours
+from surelabel.verdicts.evidence import rival_of
+from surelabel.verdicts.outliers import find_outliers, measure_isolation
+
+Array = NDArray[Any]
+
+
+def inspect_inputs(features: Array | Mapping[str, Array], by_input: Array, seed: int) -> dict[str, Array]:
+    """Return columns for samples.parquet from (N, D) features and (N, K) class probabilities.
+
+    Several sets of features, by name, count as one with all their columns. With very many rows
+    there are no neighbours: outliers and near-duplicates are not looked for.
+    """
+    if isinstance(features, Mapping):
+        features = np.concatenate(list(features.values()), axis=1)
+    neighbours = find_neighbours(features, seed)
+    columns: dict[str, Array] = {
+        "rival": rival_of(by_input).astype(np.float32),
+        "duplicate_group": number_duplicates(features, neighbours),
+    }
+    if neighbours is not None:
+        isolation = measure_isolation(neighbours)
+        columns |= {"isolation": isolation.astype(np.float32), "is_outlier": find_outliers(isolation, by_input)}
+    return columns
