@@ -20,7 +20,7 @@ def blobs(rate, spread, num_rows=800, seed=0):
 
 
 def judged(x, given, **evidence):
-    return judge(second_opinion(x, given, NUM_CLASSES).logits, given, **evidence)
+    return judge(second_opinion({"x": x}, given, NUM_CLASSES).logits, given, **evidence)
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.3])

@@ -72,7 +72,7 @@ def _judge(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Judged
         "p_wrong_low": judgement.low,
         "p_wrong_high": judgement.high,
         TRUE_CLASS: TopK.from_dense(judgement.posterior, given),
-        **inspect_inputs(next(iter(features.values())), judgement.by_input, config.train.seed),
+        **inspect_inputs(features, judgement.by_input, config.train.seed),
     }
     description = {"power": judgement.power, "experts": [expert._asdict() for expert in opinion.experts]}
     return Judged(judged, description)
