@@ -128,13 +128,22 @@ class NoiseConfig(Part):
         return [[str(name) for name in group] for group in value] if lists else value
 
 
+METHOD_ALIASES = {"nal": "car"}
+"""Other names of methods, for which a configuration stores the usual name."""
+
+
 class MethodConfig(Part):
     """The training method."""
 
     name: str = "car"
-    """Name of the method, as listed by `surelabel methods`."""
+    """Name of the method, as listed by `surelabel methods`; nal is another name of car."""
     options: Options = Field(default_factory=dict)
     """Options of the method; the others keep their defaults."""
+
+    @field_validator("name")
+    @classmethod
+    def _resolve_alias(cls, value: str) -> str:
+        return METHOD_ALIASES.get(value, value)
 
 
 class ModelConfig(Part):

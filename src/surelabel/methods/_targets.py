@@ -63,14 +63,16 @@ class MomentumTargets(nn.Module):
     """CAR's Eq. 8: targets that start as the given labels and move towards the predictions.
 
     From epoch `start` on, rows with tau >= `threshold` get t <- alpha t + (1 - alpha) p; with
-    learning-rate restarts only in the last epoch of a period, e % E_p == 0.
+    learning-rate restarts only in the last epoch of a period, e % E_p == 0. Entries below `floor`
+    are then raised to it, as in the authors' code; rows are not renormalised.
     """
 
-    def __init__(self, task: Task, start: int, momentum: float, threshold: float) -> None:
+    def __init__(self, task: Task, start: int, momentum: float, threshold: float, floor: float = 0.0) -> None:
         super().__init__()
-        self.start, self.momentum, self.threshold = start, momentum, threshold
+        self.start, self.momentum, self.threshold, self.floor = start, momentum, threshold, floor
         self.period, self.epochs, self.default_start = task.restart_period, task.epochs, default_start(task)
         self.table = SampleStore.one_hot(task.given, task.num_classes)
+        self.table.rows.clamp_(min=floor)
         self.blends = SampleStore(task.num_samples)
 
     def update(self, batch: Batch, clock: Clock, probability: Tensor, tau: Tensor) -> Tensor:
@@ -78,6 +80,8 @@ class MomentumTargets(nn.Module):
         if self.is_due(clock.epoch):
             is_confident = tau >= self.threshold
             self.table.blend(batch.index, probability, self.momentum, where=is_confident)
+            if self.floor:
+                self.table.write(batch.index, self.table.read(batch.index).clamp(min=self.floor))
             self.blends.write(batch.index, self.blends.read(batch.index) + 1, where=is_confident)
         return self.table.read(batch.index)
 
@@ -161,14 +165,19 @@ class TemporalEnsembling(nn.Module):
 Targets = GivenLabels | MomentumTargets | TemporalEnsembling
 
 
-def make_targets(task: Task, strategy: Strategy, start: int | None, momentum: float, threshold: float = 0.0) -> Targets:
-    """Make the targets of a strategy; `start` is by default the published share of the run."""
+def make_targets(
+    task: Task, strategy: Strategy, start: int | None, momentum: float, threshold: float = 0.0, floor: float = 0.0
+) -> Targets:
+    """Make the targets of a strategy; `start` is by default the published share of the run.
+
+    `threshold` and `floor` are for CAR's Eq. 8 alone.
+    """
     start = default_start(task) if start is None else start
     if strategy == "none":
         return GivenLabels()
     if strategy == "temporal_ensembling":
         return TemporalEnsembling(task, start, momentum)
-    return MomentumTargets(task, start, momentum, threshold)
+    return MomentumTargets(task, start, momentum, threshold, floor)
 
 
 def judge_by_targets(rows: Rows, target: Tensor, given_weight: Tensor) -> Verdict:
