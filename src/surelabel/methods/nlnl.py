@@ -9,9 +9,9 @@ A complementary label c != y, drawn at every visit, is right far more often than
     SelPL   positive learning on samples with conf >= gamma = 0.5
 
 conf is the mean of p_y over a sample's last ten visits (training mode, augmented), updated once an
-epoch; every epoch visits all samples, so that they can come back. The three stages have 720 epochs
-each in the paper, and a third of the run each here. m is 1 for 10 classes and 110 for 100 (both
-published); in between we take a power of K through the two points.
+epoch; no sample is left out of the passes, so that they can come back. The three stages have 720
+epochs each in the paper, and a third of the run each here. m is 1 for 10 classes and 110 for 100
+(both published); in between we take a power of K through the two points.
 
 Where we differ from the authors' code:
 
@@ -172,9 +172,9 @@ class NLNL(Method):
         """Compute the loss of negative learning on samples whose conf is above chance."""
         return self.negative(batch, clock, self.conf[batch.index] >= 1 / self.task.num_classes)
 
-    def sel_pl_step(self, batch: Batch, clock: Clock) -> Step:
+    def sel_pl_step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute the loss of positive learning on samples whose conf is above the threshold."""
-        logits = self.observe(batch, clock)
+        logits = self.observe(batch)
         loss = self.class_weight[batch.label] * cross_entropy(logits, batch.label)
         return Step(
             {"positive": batch.mean(loss, where=self.conf[batch.index] >= self.threshold)}, seen=logits.detach()
@@ -182,28 +182,19 @@ class NLNL(Method):
 
     def negative(self, batch: Batch, clock: Clock, where: Tensor) -> Step:
         """Compute -v_y sum log(1 - p_c) over selected samples."""
-        logits = self.observe(batch, clock)
+        logits = self.observe(batch)
         complementary = draw_complementary(
             batch.label, batch.weight, self.task.num_classes, self.negatives, clock.generator("complementary")
         )
         loss = self.class_weight[batch.label] * negative_loss(logits, complementary)
         return Step({"negative": batch.mean(loss, where=where)}, seen=logits.detach())
 
-    def observe(self, batch: Batch, clock: Clock) -> Tensor:
-        """Return (B, K) logits, and store p at the given label in the place of the oldest visit."""
+    def observe(self, batch: Batch) -> Tensor:
+        """Return (B, K) logits, and store p at the given label before the earlier visits."""
         logits: Tensor = self.network(batch.x).logits
-        before = sum(stage.epochs for stage in self.stages_before(clock.stage))
-        rows = self.recent.read(batch.index)
-        rows[:, (before + clock.epoch - 1) % MEMORY] = (
-            logits.detach().softmax(1).gather(1, batch.label[:, None]).squeeze(1)
-        )
-        self.recent.write(batch.index, rows)
+        latest = logits.detach().softmax(1).gather(1, batch.label[:, None])
+        self.recent.write(batch.index, torch.cat([latest, self.recent.read(batch.index)[:, :-1]], 1))
         return logits
-
-    def stages_before(self, name: str) -> list[Stage]:
-        """Return the stages before the one of that name."""
-        stages = self.stages()
-        return stages[: [stage.name for stage in stages].index(name)]
 
     def verdict(self, rows: Rows) -> Verdict:
         """Return conf, the mean of p at the given label over the last visits."""
