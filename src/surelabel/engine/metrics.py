@@ -10,6 +10,7 @@ from torch import Tensor
 from surelabel.core.batch import Batch
 from surelabel.core.collective import rank, total
 from surelabel.core.stages import View
+from surelabel.core.state import SampleStore
 from surelabel.data.loader import Loader
 from surelabel.engine.evaluate import (
     GradientShare,
@@ -126,12 +127,21 @@ class Metrics:
             if self.clean is not None:
                 result.update(memorisation(prediction, given, self.clean[seen]))
         if self.clean is not None and (stores := current_stores(self.engine.method)):
-            first, *others = stores
-            named = first.apply_rows(lambda rows: reduce(torch.add, (s.rows[:-1] for s in others), rows).argmax(1))
-            result["correction_accuracy"] = share(named == self.clean)
+            result["correction_accuracy"] = share(self._named_by_targets(stores) == self.clean)
         if self.gradient_share is not None:
             result["gradient_share"] = self.gradient_share.close_epoch()
         return result
+
+    def _named_by_targets(self, stores: list[SampleStore]) -> Tensor:
+        """Return the (N,) classes that the targets name; a row without a target has its label."""
+        first, *others = stores
+
+        def named(rows: Tensor) -> Tensor:
+            target = reduce(torch.add, (store.rows[:-1] for store in others), rows)
+            return torch.where(target.sum(1) > 0, target.argmax(1), -1)
+
+        found = first.apply_rows(named)
+        return torch.where(found >= 0, found, self.given)
 
     def warnings(self) -> list[str]:
         """Return a warning, once, if training is still at chance level after a tenth of the run."""

@@ -62,7 +62,7 @@ from surelabel.core import (
 )
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._mixing import draw_mixing_weight, mix
-from surelabel.methods.elr import clamped_probability, early_learning_regulariser
+from surelabel.methods.elr import clamped_probability, early_learning_regulariser, normalised
 from surelabel.methods.mean_teacher import ramp_up
 
 PUBLISHED_RAMP_SHARE = 40_000 / (200 * 352)
@@ -172,6 +172,6 @@ class ELRPlus(Method):
         return [TargetTable(self.first_target), TargetTable(self.second_target)]
 
     def verdict(self, rows: Rows) -> Verdict:
-        """Return the default quality, and t_1 + t_2, normalised; every row has been visited."""
+        """Return the default quality, and t_1 + t_2, normalised, of rows that were visited."""
         target = self.first_target.read(rows.index) + self.second_target.read(rows.index)
-        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))
+        return Verdict(rows.mean_given_probability, normalised(target, rows.prediction))
