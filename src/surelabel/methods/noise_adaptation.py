@@ -38,7 +38,6 @@ from collections.abc import Callable
 import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
@@ -49,20 +48,18 @@ SMALLEST_TRANSITION = 1e-8
 
 
 class NoiseLayer(nn.Module):
-    """Maps (B, K) log p to (B, K) log (p T); T's rows are a softmax of trainable numbers."""
+    """Maps (B, K) log p to (B,) log (p T)[y]; T's rows are a softmax of trainable numbers."""
 
     def __init__(self, num_classes: int) -> None:
         super().__init__()
         self.logits = nn.Parameter(torch.zeros(num_classes, num_classes))
 
-    def forward(self, log_probability: Tensor) -> Tensor:
-        """Compute log (p T) as a log-sum-exp, which is exact for small p."""
-        return torch.logsumexp(log_probability[:, :, None] + self.logits.log_softmax(1), 1)
+    def forward(self, log_probability: Tensor, label: Tensor) -> Tensor:
+        """Compute log (p T)[y] as a log-sum-exp, which is exact for small p.
 
-
-def adapted_loss(log_given: Tensor, label: Tensor) -> Tensor:
-    """Return the (B,) negative of (B, K) log (p T) at the given label."""
-    return F.nll_loss(log_given, label, reduction="none")
+        Only T's columns at the labels are read, so that the cost is that of (B, K) numbers.
+        """
+        return torch.logsumexp(log_probability + self.logits.log_softmax(1).t()[label], 1)
 
 
 def confusion_matrix(prediction: Tensor, given: Tensor, num_classes: int) -> Tensor:
@@ -158,7 +155,8 @@ class NoiseAdaptation(Method):
 
     def adapted_loss(self, batch: Batch) -> Tensor:
         """Return (B,) -log (p T)[y]."""
-        return adapted_loss(self.noise(self.network(batch.x).logits.log_softmax(1)), batch.label)
+        log_given: Tensor = self.noise(self.network(batch.x).logits.log_softmax(1), batch.label)
+        return -log_given
 
     def first_step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute the cross entropy of the classifier."""
@@ -178,7 +176,7 @@ class NoiseAdaptation(Method):
     def step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute -log (p T)[y]."""
         logits = self.network(batch.x).logits
-        loss = adapted_loss(self.noise(logits.log_softmax(1)), batch.label)
+        loss = -self.noise(logits.log_softmax(1), batch.label)
         return Step({"noise_adaptation": batch.mean(loss)}, seen=logits.detach())
 
     @property
