@@ -24,6 +24,7 @@ Where we differ from the authors' code:
 - The measuring runs have the run's batch size; the paper has 64 there and 256 in the last run,
   because small batches memorise less.
 - If fewer than two samples would be left, none is removed.
+- A label that a person has confirmed is never removed, and never a threshold sample.
 
 AUM is weak on asymmetric noise: wrong labels that agree with each other are learnt better than
 threshold samples. Verdict: AUM minus its threshold, averaged over the runs in which the sample had
@@ -145,7 +146,7 @@ class AUM(Method):
         self.threshold[number] = threshold_of(self.area[number].whole(), self.role == number, self.percentile)
         is_judged = self.is_judged()[: number + 1]
         flagged = (self.distances()[: number + 1] < 0) | ~is_judged
-        removed = flagged.all(0) & is_judged.any(0)
+        removed = flagged.all(0) & is_judged.any(0) & ~self.trusted
         self.removed.copy_(removed if int(removed.sum()) <= len(removed) - 2 else torch.zeros_like(removed))
         run.note("threshold", float(self.threshold[number]))
         run.note("removed_share", self.removed.float().mean().item())
@@ -183,8 +184,10 @@ class AUM(Method):
 
 def threshold_roles(task: Task) -> Tensor:
     """Return (N,) 0 or 1 for the threshold samples of the first and second run, -1 for the rest."""
-    count = task.num_samples // (task.num_classes + 1)
     order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
+    if task.trusted is not None:  # a confirmed label is never replaced
+        order = order[~task.trusted.cpu()[order]]
+    count = min(task.num_samples // (task.num_classes + 1), len(order) // 2)
     role = torch.full((task.num_samples,), -1)
     role[order[:count]] = 0
     role[order[count : 2 * count]] = 1

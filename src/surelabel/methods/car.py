@@ -23,6 +23,9 @@ the 2021 text; `log_zero` -9.21 and `target_floor` 1e-4 follow the code, whose d
   follow the text in both.
 - p, tau and q are clamped; here everything is computed in log space.
 
+With a label that a person has confirmed, tau is 1 in q, so that Eq. 3 is cross entropy: tau is the
+confidence in a label, and this one is certain. Eq. 4 stays, and teaches the indicator the same.
+
 Where the text leaves something open, we decided:
 
 - Once targets are soft, log t is never taken below A: docs/decisions/0002.
@@ -75,6 +78,7 @@ def car_terms(
     *,
     log_zero: float = LOG_ZERO,
     target_floor: float = 0.0,
+    trusted: Tensor | None = None,
 ) -> CarTerms:
     """Compute Eq. 3, 4 and 6 per sample: (B, K) logits, (B,) confidence logits, (B, K) targets.
 
@@ -82,6 +86,7 @@ def car_terms(
     log q = log(tau p + (1 - tau) t) by logaddexp, so that p, tau and q need no clamp and no
     gradient vanishes for logits of a hundred or tau next to 0 or 1. Half-precision types are
     promoted to float32. No gradient flows through the target, which is at least `target_floor`.
+    Where (B,) `trusted` is true, tau is 1 in q.
     """
     if target.shape != logits.shape:
         raise ValueError(f"target must be (B, K) like the logits {tuple(logits.shape)}, got {tuple(target.shape)}")
@@ -91,6 +96,9 @@ def car_terms(
     logits, target = logits.to(dtype), target.detach().to(dtype).clamp(min=target_floor)
     confidence_logit = None if confidence_logit is None else confidence_logit.to(dtype)
     log_tau, log_one_minus_tau = log_confidence(logits, confidence_logit)
+    penalty = -log_tau
+    if trusted is not None:
+        log_tau, log_one_minus_tau = log_tau.masked_fill(trusted, 0), log_one_minus_tau.masked_fill(trusted, -torch.inf)
     log_p = F.log_softmax(logits, 1)
     has_target = target > 0
     # Where t = 0, log t is a placeholder that torch.where discards below: log 0 = -inf could make
@@ -102,7 +110,7 @@ def car_terms(
     cace = -(target * torch.where(has_target, log_q, 0.0)).sum(1)
     # log 0 = A, and log t is never taken below A: docs/decisions/0002.
     reverse = -(log_q.exp() * torch.where(has_target, log_t, log_zero).clamp(min=log_zero)).sum(1)
-    return CarTerms(cace, -log_tau, reverse)
+    return CarTerms(cace, penalty, reverse)
 
 
 def weigh(terms: CarTerms, penalty_weight: float, reverse_weight: float) -> dict[str, Tensor]:
@@ -121,9 +129,11 @@ def car_loss(
     reverse_weight: float = 0.0,
     log_zero: float = LOG_ZERO,
     target_floor: float = 0.0,
+    trusted: Tensor | None = None,
 ) -> Tensor:
     """Compute Eq. 7 per sample, (B,); the weights are lambda and beta, and `log_zero` is A."""
-    terms = car_terms(logits, confidence_logit, target, log_zero=log_zero, target_floor=target_floor)
+    more = {"log_zero": log_zero, "target_floor": target_floor}
+    terms = car_terms(logits, confidence_logit, target, **more, trusted=trusted)
     return torch.stack(tuple(weigh(terms, penalty_weight, reverse_weight).values())).sum(0)
 
 
@@ -200,6 +210,7 @@ class CAR(Method):
             target,
             log_zero=self.log_zero,
             target_floor=self.target_floor,
+            trusted=self.trusted[batch.index],
         )
         means = CarTerms(*map(batch.mean, terms))
         return Step(weigh(means, self.penalty_weight, self.reverse_weight), seen=outputs.logits.detach())

@@ -12,6 +12,7 @@ Where we differ from the authors' code:
 - The mean over selected samples is taken once (their code divides by the count again, which Adam
   hides and SGD does not).
 - At least one sample is selected; ties are broken by position and NaN losses sort last.
+- Both networks always select labels that a person has confirmed.
 - The exponent c of the ramp is 1, as in the paper's experiments.
 """
 
@@ -70,7 +71,7 @@ class CoTeaching(Method):
         """Plan one pass over all samples, and estimate the noise rate once."""
         if self.rate.isnan() and run.clock.epoch > self.warm_up:
             losses = run.collect(self.mean_loss, View(augment=False))
-            self.rate.fill_(estimate_noise_rate(losses))
+            self.rate.fill_(estimate_noise_rate(losses, self.trusted))
             run.note("forget_rate", float(self.rate))
         return [Pass(self.step, {"batch": View()})]
 
@@ -78,7 +79,8 @@ class CoTeaching(Method):
         """Compute each network's mean loss over the samples that the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]
-        by_first, by_second = (easiest(loss, batch, self.forget_share(clock)) for loss in losses)
+        share, certain = self.forget_share(clock), self.trusted[batch.index]
+        by_first, by_second = (easiest(loss, batch, share, certain=certain) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 
@@ -98,7 +100,7 @@ class CoTeaching(Method):
     def judge(self, run: Run) -> None:
         """Set the probability that each label is clean from the final losses."""
         losses = run.collect(self.mean_loss, View(augment=False))
-        self.clean_probability.copy_(low_component_probability(losses))
+        self.clean_probability.copy_(low_component_probability(losses).masked_fill(self.trusted, 1.0))
 
     def verdict(self, rows: Rows) -> Verdict:
         """Return the mean of P(small-loss component) and the running mean of p at the given label.

@@ -16,7 +16,8 @@ Where we differ from the authors' code:
   `epoch x batch < 5000`, and skip it later. Those steps end within an epoch or two of the plain
   epochs; here the loss of such a batch is zero from the start.
 - As in our Co-teaching, the loss is one mean over the kept samples, at least one sample is kept,
-  and the noise rate is estimated unless it is given.
+  the noise rate is estimated unless it is given, and labels that a person has confirmed are always
+  selected, here whether the networks disagree or not.
 """
 
 from typing import Annotated
@@ -69,6 +70,7 @@ class CoTeachingPlus(CoTeaching):
         among = torch.ones_like(batch.label, dtype=torch.bool)
         if clock.epoch > self.all_samples:
             among = logits[0].argmax(1) != logits[1].argmax(1)
-        by_first, by_second = (easiest(loss, batch, self.forget_share(clock), among) for loss in losses)
+        share, certain = self.forget_share(clock), self.trusted[batch.index]
+        by_first, by_second = (easiest(loss, batch, share, certain=certain, among=among) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))

@@ -31,6 +31,8 @@ Where we differ from the authors' code:
   of the size that amounts to this number.
 - Nothing is removed where r x |selected| is below one (their slice [-0:] then removes everything),
   and a share below chance means eps = 1 - 1 / K (their search runs to 1).
+- A label that a person has confirmed is selected as soon as it is judged, and never left out of the
+  main stage.
 - The optimiser's moments are reset in each half, and rates follow the run's schedule within each
   stage.
 
@@ -182,8 +184,9 @@ class INCV(Method):
             self.rate.fill_(noise_rate(agrees.float().mean().item(), self.task.num_classes))
             run.note("noise_rate", float(self.rate))
         ratio = min(MOST_REMOVED, float(self.rate / (1 - self.rate)))
-        self.chosen[rows] = agrees
-        self.removed[rows] = smallest(at_given, int(ratio * int(agrees.sum()))) & ~agrees
+        chosen = agrees | self.trusted[rows]
+        self.chosen[rows] = chosen
+        self.removed[rows] = smallest(at_given, int(ratio * int(agrees.sum()))) & ~chosen
         held_out = self.held_out.whole()
         held_out[rows] = probability
         self.held_out.replace(held_out)
@@ -231,7 +234,8 @@ class INCV(Method):
         num_believed = total((batch.weight * self.believed()[batch.index]).sum())
         ramp = min(1.0, clock.epoch / self.main_share(10))
         kept = float(num_believed / total(batch.weight.sum())) * (1 - self.forget_rate() * ramp)
-        by_first, by_second = (easiest(loss, batch, 1 - kept) for loss in losses)
+        certain = self.trusted[batch.index]
+        by_first, by_second = (easiest(loss, batch, 1 - kept, certain=certain) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 

@@ -17,6 +17,7 @@ labels enter as one soft target, which is the same loss. The method keeps no sta
 - A mixed input belongs to no single sample. The history of samples therefore comes from evaluation
   passes on unmixed inputs every few epochs, and the verdict is the default one on that history,
   the running mean of p at the given label.
+- A label that a person has confirmed is treated like any other.
 """
 
 import torch.nn.functional as F

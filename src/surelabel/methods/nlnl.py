@@ -23,6 +23,7 @@ Where we differ from the authors' code:
 - conf is the mean over actual visits, not over ten slots that start at zero: theirs underestimates
   early.
 - The mean over selected samples is divided by their number.
+- Labels that a person has confirmed are always selected.
 
 Verdict: conf. On digits (40 % symmetric, 100 epochs) its AUROC is 0.9971 and 0.9965 on two seeds,
 and that of the default, the mean over all visits, 0.9962 and 0.9978: neither is better.
@@ -158,7 +159,7 @@ class NLNL(Method):
     def update_conf(self, run: Run, threshold: float) -> None:
         """Update conf from the last visits."""
         self.conf.copy_(self.recent.apply_rows(self.mean_over_visits))
-        run.note("selected_share", (self.conf >= threshold).float().mean().item())
+        run.note("selected_share", ((self.conf >= threshold) | self.trusted).float().mean().item())
 
     def mean_over_visits(self, recent: Tensor) -> Tensor:
         """Return (n,) means of p_y over the visits in (n, 10) `recent`; 1 / K without any visit."""
@@ -170,15 +171,18 @@ class NLNL(Method):
 
     def sel_nl_step(self, batch: Batch, clock: Clock) -> Step:
         """Compute the loss of negative learning on samples whose conf is above chance."""
-        return self.negative(batch, clock, self.conf[batch.index] >= 1 / self.task.num_classes)
+        return self.negative(batch, clock, self.is_believed(batch, 1 / self.task.num_classes))
 
     def sel_pl_step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute the loss of positive learning on samples whose conf is above the threshold."""
         logits = self.observe(batch)
         loss = self.class_weight[batch.label] * cross_entropy(logits, batch.label)
-        return Step(
-            {"positive": batch.mean(loss, where=self.conf[batch.index] >= self.threshold)}, seen=logits.detach()
-        )
+        loss = batch.mean(loss, where=self.is_believed(batch, self.threshold))
+        return Step({"positive": loss}, seen=logits.detach())
+
+    def is_believed(self, batch: Batch, threshold: float) -> Tensor:
+        """Return (B,) whether a row is selected: by its conf, or because its label is confirmed."""
+        return (self.conf[batch.index] >= threshold) | self.trusted[batch.index]
 
     def negative(self, batch: Batch, clock: Clock, where: Tensor) -> Step:
         """Compute -v_y sum log(1 - p_c) over selected samples."""

@@ -24,6 +24,7 @@ Where we differ from the authors' code:
   add one count to each diagonal entry, so that such a row is the identity's.
 - The loss of an epoch is known at the start of the next one, so that a stage ends an epoch later
   than theirs.
+- T is the identity for a label that a person has confirmed, which is never held out either.
 - The complex model, in which T depends on the sample, is not implemented.
 
 Weight decay acts on b as on any weight: it pulls T's rows slightly towards uniform.
@@ -41,6 +42,7 @@ from torch import Tensor, nn
 
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._selection import held_out_rows
 
 HELD_OUT_SHARE = 0.1
 SMALLEST_TRANSITION = 1e-8
@@ -95,9 +97,7 @@ class NoiseAdaptation(Method):
         self.patience = patience
         self.network = task.network()
         self.noise = NoiseLayer(task.num_classes)
-        generator = torch.Generator().manual_seed(task.seed)
-        order = torch.randperm(task.num_samples, generator=generator)
-        self.register_buffer("held_out", order < int(HELD_OUT_SHARE * task.num_samples))
+        self.register_buffer("held_out", held_out_rows(task, HELD_OUT_SHARE))
         self.register_buffer("best_loss", torch.tensor(torch.inf))
         self.register_buffer("stale", torch.tensor(0))
 
@@ -174,9 +174,10 @@ class NoiseAdaptation(Method):
         self.stale.zero_()
 
     def step(self, batch: Batch, _clock: Clock) -> Step:
-        """Compute -log (p T)[y]."""
+        """Compute -log (p T)[y], and -log p_y for a label that is confirmed."""
         logits = self.network(batch.x).logits
-        loss = -self.noise(logits.log_softmax(1), batch.label)
+        adapted = -self.noise(logits.log_softmax(1), batch.label)
+        loss = torch.where(self.trusted[batch.index], cross_entropy(logits, batch.label), adapted)
         return Step({"noise_adaptation": batch.mean(loss)}, seen=logits.detach())
 
     @property
