@@ -302,7 +302,8 @@ class TrainConfig(Part):
     evaluate_every: int = Field(1, ge=1)
     """Epochs between evaluations on the test sets; the last epoch is always evaluated."""
     gradient_share: bool = False
-    """Record how much of the gradient comes from false labels, if clean labels are known."""
+    """Record how much of the gradient comes from false labels, if clean labels are known; not in
+    steps on mixed inputs."""
     replicate_below: int = Field(256 * 2**20, ge=0)
     """Per-sample tables of up to this many bytes are replicated; larger ones are sharded."""
 

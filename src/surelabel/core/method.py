@@ -62,6 +62,8 @@ class Step:
     """Named scalars, already weighted; their sum is the objective."""
     seen: Tensor | None = None
     """(B, K) logits of the first copy, unmixed, from which the engine updates the record."""
+    is_mixed: bool = False
+    """Whether the networks that are trained saw mixed inputs, which belong to no single sample."""
 
 
 @dataclass(frozen=True)

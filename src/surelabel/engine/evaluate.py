@@ -101,9 +101,11 @@ class GradientShare:
                 self.sums += torch.stack([norm[~false].sum(), norm[false].sum()])
         self._logits.clear()
 
-    def close_epoch(self) -> dict[str, float]:
-        """Return the two shares of the epoch, which sum to one."""
+    def close_epoch(self) -> dict[str, float] | None:
+        """Return the two shares of the epoch, which sum to one; None if no step was measured."""
         sums = total(self.sums)
         self.sums = torch.zeros_like(self.sums)
-        clean, false = (sums / sums.sum().clamp(min=1e-30)).tolist()
+        if not bool(sums.sum() > 0):
+            return None
+        clean, false = (sums / sums.sum()).tolist()
         return {"clean": clean, "false": false}

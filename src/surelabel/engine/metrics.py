@@ -128,8 +128,8 @@ class Metrics:
                 result.update(memorisation(prediction, given, self.clean[seen]))
         if self.clean is not None and (stores := current_stores(self.engine.method)):
             result["correction_accuracy"] = share(self._named_by_targets(stores) == self.clean)
-        if self.gradient_share is not None:
-            result["gradient_share"] = self.gradient_share.close_epoch()
+        if self.gradient_share is not None and (shares := self.gradient_share.close_epoch()) is not None:
+            result["gradient_share"] = shares
         return result
 
     def _named_by_targets(self, stores: list[SampleStore]) -> Tensor:

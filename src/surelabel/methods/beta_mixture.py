@@ -186,7 +186,7 @@ class BetaMixture(Method):
         """Compute the loss of plain mixup."""
         given = F.one_hot(batch.label, self.task.num_classes).float()
         ((x, target),) = mix([(batch.x, given, batch.weight)], draw_mixing_weight(self.mixup_alpha, clock), clock)
-        return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))})
+        return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))}, is_mixed=True)
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Compute the loss of mixup on the bootstrapped targets."""
@@ -202,7 +202,7 @@ class BetaMixture(Method):
             "bootstrap": batch.mean(cross_entropy(logits, target)),
             "uniformity": self.uniformity_weight * uniformity_penalty(logits, batch.weight),
         }
-        return Step(terms, seen=seen)
+        return Step(terms, seen=seen, is_mixed=True)
 
     def bootstrapped(self, batch: Batch, clock: Clock, logits: Tensor) -> Tensor:
         """Return the (B, K) targets (1 - B) y + B z."""

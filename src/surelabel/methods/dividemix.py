@@ -168,7 +168,7 @@ class DivideMix(Method):
             errors = [unlabelled.mean((z.softmax(1) - target).square().mean(1)) for z, target in outputs[2:]]
             terms["unlabelled"] = self.unlabelled_weight * self.ramp_up(clock) * (errors[0] + errors[1]) / 2
         terms["uniformity"] = uniformity_penalty(logits, torch.cat([weight for _, _, weight in parts]))
-        return Step(terms)
+        return Step(terms, is_mixed=True)
 
     def ramp_up(self, clock: Clock) -> float:
         """Return the current share of lambda_u: from 0 after the warm-up to 1."""

@@ -149,7 +149,7 @@ class ELRPlus(Method):
             "cross_entropy": batch.mean(cross_entropy(logits, reweight(label, q) if self.reweighted else label)),
             "early_learning": weight * batch.mean(pull),
         }
-        return Step(terms, seen=seen)
+        return Step(terms, seen=seen, is_mixed=self.mixup_alpha > 0)
 
     def mix_rows(self, batch: Batch, given: Tensor, target: Tensor, clock: Clock) -> tuple[Tensor, Tensor, Tensor]:
         """Mix inputs, labels and targets with the same partners."""

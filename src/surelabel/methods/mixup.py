@@ -50,4 +50,5 @@ class Mixup(Method):
         mixing_weight = draw_mixing_weight(self.alpha, clock) if self.alpha > 0 else 1.0
         given = F.one_hot(batch.label, self.task.num_classes).float()
         ((x, target),) = mix([(batch.x, given, batch.weight)], mixing_weight, clock)
-        return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))})
+        loss = batch.mean(cross_entropy(self.network(x).logits, target))
+        return Step({"mixup": loss}, is_mixed=self.alpha > 0)
