@@ -21,9 +21,9 @@ three epochs has none.
 
 Where we differ from the authors' code:
 
-- It is told whether noise is asymmetric; then nothing is removed, candidates join later and only
-  the first iteration keeps its best epoch. Here that is the option `asymmetric`; eps is solved in
-  closed form, by the symmetric formula in both cases, as in their code.
+- It is told whether noise is asymmetric; then nothing is removed, candidates join later, only the
+  first iteration keeps its best epoch, and eps_S has 1 in place of K - 1. Here that is the option
+  `asymmetric`; eps is solved in closed form, by the symmetric formula in both cases, as in theirs.
 - The best epoch is the one with the lowest loss on the noisy half (theirs: the highest accuracy
   there). As in their code the last epoch is used after iteration 2 if eps > 0.3, and after
   iteration 1 if eps > 0.6.
@@ -33,6 +33,8 @@ Where we differ from the authors' code:
   and a share below chance means eps = 1 - 1 / K (their search runs to 1).
 - A label that a person has confirmed is selected as soon as it is judged, and never left out of the
   main stage.
+- Predictions of the main stage are the mean of both networks; the metrics have the single ones
+  under `networks`.
 - The optimiser's moments are reset in each half, and rates follow the run's schedule within each
   stage.
 
@@ -68,10 +70,13 @@ def noise_rate(agreement: float, num_classes: int) -> float:
     return (1 - math.sqrt(max(0.0, 1 - factor * (1 - agreement)))) / factor
 
 
-def noise_rate_of_selected(rate: float, num_classes: int) -> float:
-    """Return eps_S: the label and a prediction as noisy as it are wrong in the same way."""
+def noise_rate_of_selected(rate: float, num_wrong: int) -> float:
+    """Return eps_S: the label and a prediction as noisy as it are wrong in the same way.
+
+    A wrong label is one of `num_wrong` classes: K - 1 if noise is symmetric, else 1.
+    """
     wrong = rate**2
-    return wrong / (wrong + (num_classes - 1) * (1 - rate) ** 2)
+    return wrong / (wrong + num_wrong * (1 - rate) ** 2)
 
 
 def lengths(epochs: int, most_iterations: int = PUBLISHED_ITERATIONS) -> tuple[int, int, int]:
@@ -212,7 +217,8 @@ class INCV(Method):
         if self.rate.isnan():
             return 0.0
         rate = float(self.rate)
-        return noise_rate_of_selected(rate, self.task.num_classes) if int(self.selected.sum()) > 1 else rate
+        num_wrong = 1 if self.asymmetric else self.task.num_classes - 1
+        return noise_rate_of_selected(rate, num_wrong) if int(self.selected.sum()) > 1 else rate
 
     def main_share(self, published: int) -> int:
         """Rescale a published number of epochs to the main stage."""
