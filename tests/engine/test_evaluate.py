@@ -11,7 +11,7 @@ from surelabel.core import Batch, Method, Outputs, Task
 from surelabel.core.losses import cross_entropy
 from surelabel.data.corpus import Examples
 from surelabel.data.loader import Loader
-from surelabel.engine.evaluate import GradientShare, accuracies, in_eval_mode, memorisation, predictions
+from surelabel.engine.evaluate import GradientShare, SinglePredictions, accuracies, in_eval_mode, memorisation
 
 
 class Logits(nn.Module):
@@ -70,7 +70,7 @@ class TestPredictions:
         x = torch.randn(1030, 3, generator=torch.Generator().manual_seed(0))
         rows = Examples(x, torch.zeros(1030, dtype=torch.long), np.arange(1030).astype(str))
         method.train()
-        probability = predictions(method, Loader(rows, batch_size=7))
+        probability, _ = SinglePredictions(method.networks()).collect(method, Loader(rows, batch_size=7))
         assert torch.allclose(probability, x.softmax(1))
         assert not probability.requires_grad
 

@@ -14,12 +14,12 @@ from surelabel.core.state import SampleStore
 from surelabel.data.loader import Loader
 from surelabel.engine.evaluate import (
     GradientShare,
+    SinglePredictions,
     accuracies,
     current_stores,
     exact_dtype,
     in_eval_mode,
     memorisation,
-    predictions,
     share,
 )
 
@@ -47,6 +47,7 @@ class Metrics:
         self.clean = None if train.clean is None else train.clean.to(device)
         parts = {**corpus.tests} if corpus.validation is None else {**corpus.tests, HELD_OUT: corpus.validation}
         self.loaders = {name: Loader(rows, config.batch_size, device=device) for name, rows in parts.items()}
+        self.single = SinglePredictions(engine.method.networks())
         self.sums: dict[str, Tensor] = {}
         self.counts: dict[str, int] = {}
         self.exact = exact_dtype(device)
@@ -109,13 +110,22 @@ class Metrics:
         }
 
     def evaluate(self) -> dict[str, Any]:
-        """Return the accuracy on the test sets, and on the held-out rows if there are any."""
-        measured = {
-            name: accuracies(predictions(self.engine.method, loader), loader.examples.label)
-            for name, loader in self.loaders.items()
-        }
-        validation = measured.pop(HELD_OUT, None)
-        return {"tests": measured} if validation is None else {"tests": measured, "validation": validation}
+        """Return the accuracy on the test sets, and on the held-out rows if there are any.
+
+        Where a method predicts with several networks, `networks` has the accuracy of each one.
+        """
+        measured, networks = {}, dict[str, dict[str, Any]]()
+        for name, loader in self.loaders.items():
+            together, single = self.single.collect(self.engine.method, loader)
+            measured[name] = accuracies(together, loader.examples.label)
+            for network, probability in single.items():
+                networks.setdefault(network, {})[name] = accuracies(probability, loader.examples.label)
+        row: dict[str, Any] = {"tests": measured}
+        if HELD_OUT in measured:
+            row["validation"] = measured.pop(HELD_OUT)
+        for tests in networks.values():
+            tests.pop(HELD_OUT, None)
+        return {**row, "networks": networks} if any(networks.values()) else row
 
     def _on_training_rows(self, has_news: bool) -> dict[str, Any]:
         """Return how given, clean and false labels are predicted, if there are new predictions."""

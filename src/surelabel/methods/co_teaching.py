@@ -14,6 +14,8 @@ Where we differ from the authors' code:
 - At least one sample is selected; ties are broken by position and NaN losses sort last.
 - Both networks always select labels that a person has confirmed.
 - The exponent c of the ramp is 1, as in the paper's experiments.
+- Predictions, and so the test accuracy, are the mean of both networks' probabilities. The authors
+  report single networks, which the metrics have under `networks`.
 """
 
 from typing import Annotated

@@ -3,8 +3,8 @@
 The first epochs are plain Co-teaching. After that a batch is reduced to the disagreement D = {i:
 argmax f1(x_i) != argmax f2(x_i)}. Each network keeps the fraction R(T) of D with the smallest
 loss, and the OTHER network is trained on it. Disagreement keeps the two networks different. On
-CIFAR-10 the authors use plain Co-teaching for 20 of 200 epochs, which is our default fraction (5
-epochs on CIFAR-100, none on MNIST).
+CIFAR-10 the authors use plain Co-teaching for 20 of 200 epochs (5 on CIFAR-100, none on MNIST). Our
+default is the same fraction, but at least until the noise rate is estimated and the ramp has ended.
 
 Where we differ from the authors' code:
 
@@ -13,11 +13,13 @@ Where we differ from the authors' code:
 - They find D by multiplying data set indices by a mask and dropping zeros, which loses sample 0. We
   use the mask.
 - For a batch without disagreement they use cross entropy on the whole batch while
-  `epoch x batch < 5000`, and skip it later. Those steps end within an epoch or two of the plain
-  epochs; here the loss of such a batch is zero from the start.
+  `epoch x batch < 5000`, and skip it later. Since `batch` counts within the epoch, this happens at
+  the start of every epoch: in the first 250 batches of epoch 20, and in 25 of epoch 200. Here the
+  loss of such a batch is always zero.
 - As in our Co-teaching, the loss is one mean over the kept samples, at least one sample is kept,
   the noise rate is estimated unless it is given, and labels that a person has confirmed are always
-  selected, here whether the networks disagree or not.
+  selected, here whether the networks disagree or not. Predictions are the mean of both networks;
+  the metrics have the single ones under `networks`.
 """
 
 from typing import Annotated

@@ -15,7 +15,8 @@ learned yet. So our default is 0.65. Longer runs may gain from more (digits, 40 
 
 Where we differ from the authors' code: it is given the noise rate, halved for asymmetric noise.
 Here the rate is estimated after a warm-up, as in Co-teaching, unless `forget_rate` is set. Labels
-that a person has confirmed are always kept.
+that a person has confirmed are always kept. Predictions are the mean of both networks; the metrics
+have the single ones, which the authors report, under `networks`.
 """
 
 from typing import Annotated
