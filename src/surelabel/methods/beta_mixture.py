@@ -42,8 +42,9 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._mixing import draw_mixing_weight, mix
 from surelabel.methods.dividemix import uniformity_penalty
 
@@ -169,6 +170,15 @@ class BetaMixture(Method):
     def stages(self) -> list[Stage]:
         """Train in one stage, whose plan fits the mixture."""
         return [Stage("train", self.task.epochs, self.warm_up_step, plan=self.plan, then=self.fit_mixture)]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a warm-up that never ends."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = self.task.warm_up(PUBLISHED_WARM_UP_SHARE)
+        left, by_default = (self.task.epochs - length for length in (self.warm_up, default))
+        settings = ("warm_up", self.warm_up, left, default)
+        return warn_of_late_start(self.task, *settings, "no mixture is used", left_by_default=by_default)
 
     def plan(self, run: Run) -> list[Pass]:
         """Plan plain mixup, or bootstrapping with a newly fitted mixture."""

@@ -24,8 +24,9 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._selection import easiest, estimate_noise_rate, low_component_probability
 
 PUBLISHED_RAMP_SHARE = 10 / 200
@@ -68,6 +69,15 @@ class CoTeaching(Method):
     def stages(self) -> list[Stage]:
         """Train in one stage, whose plan estimates the rate after the warm-up."""
         return [Stage("train", self.task.epochs, self.step, plan=self.plan, then=self.judge)]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a warm-up that never ends."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = max(self.task.epochs_of(PUBLISHED_RAMP_SHARE), self.task.warm_up(PUBLISHED_RAMP_SHARE))
+        left, by_default = (self.task.epochs - length for length in (self.warm_up, default))
+        settings = ("ramp", self.ramp, left, self.task.epochs_of(PUBLISHED_RAMP_SHARE))
+        return warn_of_late_start(self.task, *settings, "no label is left out", left_by_default=by_default)
 
     def plan(self, run: Run) -> list[Pass]:
         """Plan one pass over all samples, and estimate the noise rate once."""

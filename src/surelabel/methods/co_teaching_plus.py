@@ -27,8 +27,9 @@ from typing import Annotated
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from surelabel.core import Batch, Clock, Step, Task
+from surelabel.core import Batch, Clock, Problem, Step, Task
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._selection import easiest
 from surelabel.methods.co_teaching import CoTeaching
 
@@ -61,6 +62,16 @@ class CoTeachingPlus(CoTeaching):
         super().__init__(task, forget_rate=forget_rate, ramp=ramp)
         published = max(task.epochs_of(PUBLISHED_AGREEMENT_SHARE), self.warm_up + self.ramp)
         self.all_samples = published if all_samples is None else all_samples
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Add a warning if disagreement never counts."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = max(self.task.epochs_of(PUBLISHED_AGREEMENT_SHARE), self.warm_up + self.ramp)
+        left, by_default = (self.task.epochs - length for length in (self.all_samples, default))
+        settings = ("all_samples", self.all_samples, left, default)
+        late = warn_of_late_start(self.task, *settings, "disagreement never counts", left_by_default=by_default)
+        return super().advice(problem) + late
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Return each network's mean loss over the samples that the other selects.

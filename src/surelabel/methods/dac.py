@@ -45,8 +45,9 @@ import torch
 from pydantic import NonNegativeInt, PositiveFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._selection import held_out_rows
 
 PUBLISHED_WARM_UP_SHARE = 20 / 200
@@ -116,8 +117,7 @@ class DAC(Method):
     ) -> None:
         super().__init__(task)
         self.abstaining_epochs = -(-task.epochs // 2)
-        default = task.warm_up(PUBLISHED_WARM_UP_SHARE * self.abstaining_epochs / task.epochs)
-        self.warm_up = default if warm_up is None else warm_up
+        self.warm_up = self.default_warm_up() if warm_up is None else warm_up
         self.price_divisor, self.final_price, self.remove = price_divisor, final_price, remove
         self.network = task.network(outputs=task.num_classes + 1)
         # The mean before the first step is the loss of a uniform prediction.
@@ -144,6 +144,19 @@ class DAC(Method):
             Stage("train", self.task.epochs - self.abstaining_epochs, self.step, plan=kept, reset="new"),
         ]
         return [stage for stage in stages if stage.epochs]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a warm-up that never ends."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = self.default_warm_up()
+        left, by_default = (self.abstaining_epochs - length for length in (self.warm_up, default))
+        settings = ("warm_up", self.warm_up, left, default)
+        return warn_of_late_start(self.task, *settings, "abstaining has no price", left_by_default=by_default)
+
+    def default_warm_up(self) -> int:
+        """Return the published share of the first training."""
+        return self.task.warm_up(PUBLISHED_WARM_UP_SHARE * self.abstaining_epochs / self.task.epochs)
 
     def abstain_plan(self, run: Run) -> list[Pass]:
         """Plan a pass over rows that are not held out, and set the first price once."""

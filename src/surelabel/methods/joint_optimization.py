@@ -43,6 +43,7 @@ from surelabel.core import (
     Clock,
     Method,
     Pass,
+    Problem,
     Rows,
     Run,
     SampleStore,
@@ -55,6 +56,7 @@ from surelabel.core import (
     total,
 )
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 
 PUBLISHED_EPOCHS = 320
 LABEL_SHARE = 200 / PUBLISHED_EPOCHS
@@ -128,6 +130,16 @@ class JointOptimization(Method):
         )
         rest = self.task.epochs - self.label_epochs
         return [labels, Stage("train", rest, self.step, reset="new")] if rest else [labels]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of labels that never change."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = min(self.task.epochs_of(BEGIN_SHARE), self.label_epochs)
+        # A row counts if it was visited at all before the last update, which ends the stage.
+        left = self.label_epochs if self.begin <= self.label_epochs else 0
+        settings = ("begin", self.begin, left, default)
+        return warn_of_late_start(self.task, *settings, "no label can change", left_by_default=self.label_epochs)
 
     @property
     def stores(self) -> list[SampleStore]:
