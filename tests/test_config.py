@@ -8,6 +8,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from surelabel import methods
 from surelabel.config import (
     Constant,
     Cosine,
@@ -364,3 +365,11 @@ def test_floats_survive_exactly():
     value = math.nextafter(0.1, 1)
     config = validate({**LEAST, "optimiser": {"rate": value}})
     assert validate(json.loads(json.dumps(config.model_dump(mode="json")))).optimiser.rate == value
+
+
+@pytest.mark.parametrize("method", ["nal", {"name": "nal", "options": {"momentum": 0.8}}])
+def test_nal_is_another_name_of_car(method):
+    config = validate({"data": {"source": "digits"}, "method": method})
+    assert config.method.name == "car"
+    assert methods.find("nal") is methods.find("car")
+    assert "nal" not in methods.names()

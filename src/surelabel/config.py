@@ -128,13 +128,22 @@ class NoiseConfig(Part):
         return [[str(name) for name in group] for group in value] if lists else value
 
 
+METHOD_ALIASES = {"nal": "car"}
+"""Other names of methods, for which a configuration stores the usual name."""
+
+
 class MethodConfig(Part):
     """The training method."""
 
     name: str = "car"
-    """Name of the method, as listed by `surelabel methods`."""
+    """Name of the method, as listed by `surelabel methods`; nal is another name of car."""
     options: Options = Field(default_factory=dict)
     """Options of the method; the others keep their defaults."""
+
+    @field_validator("name")
+    @classmethod
+    def _resolve_alias(cls, value: str) -> str:
+        return METHOD_ALIASES.get(value, value)
 
 
 class ModelConfig(Part):
@@ -303,7 +312,8 @@ class TrainConfig(Part):
     evaluate_every: int = Field(1, ge=1)
     """Epochs between evaluations on the test sets; the last epoch is always evaluated."""
     gradient_share: bool = False
-    """Record how much of the gradient comes from false labels, if clean labels are known."""
+    """Record how much of the gradient comes from false labels, if clean labels are known; not in
+    steps on mixed inputs."""
     replicate_below: int = Field(256 * 2**20, ge=0)
     """Per-sample tables of up to this many bytes are replicated; larger ones are sharded."""
 

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
 import surelabel
 from surelabel import methods
@@ -62,6 +63,20 @@ def test_trains_and_leaves_a_whole_run(name, tiny, tmp_path):
     assert len(quality) == 75
     assert ((quality >= 0) & (quality <= 1)).all()
     assert len(set(np.round(quality, 6))) > 10, "a verdict that hardly distinguishes labels"
+
+
+@pytest.mark.parametrize("name", ["co_teaching", "co_teaching_plus", "jocor", "incv", "dividemix", "elr_plus"])
+def test_two_networks_are_also_scored_one_by_one(name, tiny, blobs, tmp_path):
+    run = fit(tiny(name, train__epochs=6, data__validation_fraction=0.1), tmp_path / "run")
+    method = surelabel.load(run.path).method
+    with np.load(blobs) as data, torch.no_grad():
+        x, label = torch.from_numpy(data["x_test"]), torch.from_numpy(data["y_test"])
+        right = {
+            one: (net(x).logits.argmax(1) == label).float().mean().item() for one, net in method.networks().items()
+        }
+    found = run.metrics()[-1]["networks"]
+    assert {one: tests["test"]["top1"] for one, tests in found.items()} == pytest.approx(right)
+    assert all(list(tests) == ["test"] for tests in found.values())
 
 
 @pytest.mark.parametrize("name", ALL)

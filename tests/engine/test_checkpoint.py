@@ -133,3 +133,8 @@ def test_a_damaged_state(tmp_path, content):
 def test_no_state(tmp_path):
     with pytest.raises(RunError, match="no state to resume from"):
         load(RunDir(tmp_path), CPU)
+
+
+def test_a_state_with_other_tables_is_refused_with_what_to_do():
+    with pytest.raises(RunError, match=r"start a new run.*weight"):
+        restore({"modules": {"method": {}}}, {"method": nn.Linear(1, 1)}, None)

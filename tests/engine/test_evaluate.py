@@ -11,7 +11,7 @@ from surelabel.core import Batch, Method, Outputs, Task
 from surelabel.core.losses import cross_entropy
 from surelabel.data.corpus import Examples
 from surelabel.data.loader import Loader
-from surelabel.engine.evaluate import GradientShare, accuracies, in_eval_mode, memorisation, predictions
+from surelabel.engine.evaluate import GradientShare, SinglePredictions, accuracies, in_eval_mode, memorisation
 
 
 class Logits(nn.Module):
@@ -70,7 +70,7 @@ class TestPredictions:
         x = torch.randn(1030, 3, generator=torch.Generator().manual_seed(0))
         rows = Examples(x, torch.zeros(1030, dtype=torch.long), np.arange(1030).astype(str))
         method.train()
-        probability = predictions(method, Loader(rows, batch_size=7))
+        probability, _ = SinglePredictions(method.networks()).collect(method, Loader(rows, batch_size=7))
         assert torch.allclose(probability, x.softmax(1))
         assert not probability.requires_grad
 
@@ -161,5 +161,5 @@ class TestGradientShare:
         share.after_backward(Batch(torch.arange(4), (self.X,), self.LABEL, torch.ones(4)))
         assert share.sums.tolist() == [0, 0]
 
-    def test_nothing_measured_is_zero(self, network):
-        assert GradientShare([network], self.IS_FALSE).close_epoch() == {"clean": 0.0, "false": 0.0}
+    def test_nothing_measured_is_absent(self, network):
+        assert GradientShare([network], self.IS_FALSE).close_epoch() is None

@@ -51,6 +51,17 @@ def test_three_epochs_by_hand(record):
     assert record.mean_margin.tolist() == pytest.approx(expected, abs=1e-6)
 
 
+def test_every_visit_of_an_epoch_counts_in_the_means(record):
+    record.see(torch.tensor([0, 1]), torch.tensor([logits(0), logits(1)]), GIVEN[:2])
+    record.see(torch.tensor([0, -1]), torch.tensor([logits(1), logits(1)]), GIVEN[:2])
+    record.close_epoch(1)
+    assert record.visits.tolist() == [2, 1, 0, 0]
+    assert record.mean_given_probability.tolist() == pytest.approx([3 / 8, 1 / 2, 1 / 3, 1 / 3])
+    assert record.mean_margin.tolist() == pytest.approx([0, math.log(2), 0, 0], abs=1e-6)
+    assert record.prediction.tolist() == [1, 1, -1, -1], "of the last visit"
+    assert record.first_learned.tolist() == [0, 1, 0, 0]
+
+
 def test_rows_that_an_epoch_does_not_see_keep_their_history(record):
     say(record, {0: logits(0)}, 1)
     before = {name: value.clone() for name, value in record.named_buffers() if not name.startswith("latest")}
@@ -75,16 +86,6 @@ def test_learned_late(record):
         say(record, {0: logits(label)}, epoch)
     assert record.first_learned[0] == 4
     assert record.forgotten[0] == 0
-
-
-def test_a_row_seen_twice_in_an_epoch_counts_once_with_its_last_prediction(record):
-    index = torch.tensor([0])
-    record.see(index, torch.tensor([logits(1)]), GIVEN[index])
-    record.see(index, torch.tensor([logits(0)]), GIVEN[index])
-    record.close_epoch(1)
-    assert record.visits[0] == 1
-    assert record.prediction[0] == 0
-    assert record.mean_given_probability[0].item() == pytest.approx(1 / 2)
 
 
 def test_padding_is_not_seen(record):

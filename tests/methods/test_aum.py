@@ -54,11 +54,12 @@ class TestMargin:
     def test_a_batch_of_one(self):
         assert margins(X[:1], GIVEN[:1]).shape == (1,)
 
-    def test_mean_starts_with_the_second_epoch(self):
-        mean = 100.0
-        for epoch, value in enumerate([100.0, 1.0, 3.0, 8.0], start=1):
-            mean = visit_momentum(epoch) * mean + (1 - visit_momentum(epoch)) * value
-        assert mean == pytest.approx((1 + 3 + 8) / 3)
+    def test_mean_starts_with_the_second_visit(self):
+        mean = torch.tensor(100.0)
+        for visit, value in enumerate([100.0, 1.0, 3.0, 8.0], start=1):
+            momentum = visit_momentum(torch.tensor(visit))
+            mean = momentum * mean + (1 - momentum) * value
+        assert mean.item() == pytest.approx((1 + 3 + 8) / 3)
 
 
 class TestThresholdSamples:
@@ -90,7 +91,7 @@ class TestThresholdSamples:
         step = method.first_step(make_batch(X, GIVEN), make_clock(1))
         assert step.terms["cross_entropy"].item() == pytest.approx(F.cross_entropy(X, label).item(), rel=1e-5)
         assert torch.allclose(method.area[0].whole(), margins(X, label))
-        assert not method.area[1].whole().any()
+        assert method.area[1].whole().isnan().all()
         assert torch.equal(step.seen, X[:, :K])
 
     def test_have_their_given_label_in_the_other_run(self, make, make_batch, make_clock):
@@ -106,6 +107,18 @@ class TestThresholdSamples:
             method.first_step(make_batch(factor * X, GIVEN), make_clock(epoch))
         assert torch.allclose(method.area[0].whole(), 1.5 * margins(X, label), atol=1e-5)
 
+    def test_means_are_over_the_visits_of_a_row_and_not_over_epochs(self, make, make_batch, make_clock):
+        """Rows 0 and 1 are seen in epochs 4, 9 and 30, and row 2 in epoch 30 alone."""
+        method = make()
+        label = torch.where(method.role == 0, K, GIVEN)
+        for epoch, factor, rows in ((4, 7.0, [0, 1]), (9, 1.0, [0, 1]), (30, 2.0, [0, 1, 2])):
+            index = torch.tensor(rows)
+            method.first_step(make_batch(factor * X[index], GIVEN[index], index), make_clock(epoch))
+        area = method.area[0].whole()
+        assert torch.allclose(area[:2], 1.5 * margins(X, label)[:2], atol=1e-5)
+        assert torch.allclose(area[2], 2 * margins(X, label)[2], atol=1e-5)
+        assert area[3:].isnan().all()
+
 
 class TestJudgement:
     ROLES = [0, 0, 1, 1] + [-1] * 8
@@ -117,6 +130,15 @@ class TestJudgement:
         assert method.threshold.tolist() == [0, 1]
         # Row 0 by the second run alone, row 2 by the first alone, row 4 by both.
         assert method.removed.nonzero().squeeze(1).tolist() == [0, 2, 4]
+
+    def test_a_run_judges_only_what_it_has_visited(self, judged, verdict_of):
+        """Row 4 is judged by the first run alone and row 5 by none; row 1 sets no threshold."""
+        first = [0.0, math.nan, 9.0, 9.0, -1.0, math.nan] + [3.0] * 6
+        second = [9.0, 9.0, 1.0, 0.0, math.nan, math.nan] + [3.0] * 6
+        method = judged([first, second], self.ROLES)
+        assert method.threshold.tolist() == [0, 1]
+        assert method.removed.nonzero().squeeze(1).tolist() == [4]
+        assert verdict_of(method, X, GIVEN).quality[4:7].tolist() == pytest.approx([0.25, 0.5, (1 + 2.5 / 3.5) / 2])
 
     def test_after_one_run_counts_that_one(self, judged):
         method = judged([[0.0, -5.0, -9.0, 9.0, -1.0, -1.0] + [3.0] * 6], self.ROLES)
@@ -172,5 +194,5 @@ class TestStages:
 def test_padding_is_not_measured(make, make_batch, make_clock):
     method = make()
     step = method.first_step(make_batch(X[:2], GIVEN[:2], torch.tensor([-1, -1]), torch.zeros(2)), make_clock(1))
-    assert not method.area[0].whole().any()
+    assert method.area[0].whole().isnan().all()
     assert math.isfinite(step.terms["cross_entropy"].item())

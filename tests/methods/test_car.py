@@ -90,6 +90,16 @@ class TestTargets:
         train(method, 1)
         assert torch.allclose(current(method).whole()[0], 0.5 * ONE_HOT[0] + 0.5 * P[0])
 
+    def test_keep_the_floor_of_the_authors_code_and_are_not_renormalised(self, make_car, train):
+        method = make_car(correction_start=2, momentum=0.5, target_floor=0.1, threshold=0.6)
+        assert torch.equal(current(method).whole(), ONE_HOT.clamp(min=0.1))
+        train(method, 1)
+        train(method, 2)
+        expected = (0.5 * ONE_HOT.clamp(min=0.1) + 0.5 * P).clamp(min=0.1)
+        assert torch.allclose(current(method).whole()[1:], expected[1:])
+        assert torch.equal(current(method).whole()[0], ONE_HOT[0].clamp(min=0.1))  # its tau is 0.5
+        assert (current(method).whole().sum(1) > 1).all()
+
     def test_padding_changes_nothing(self, make_car, make_batch, make_clock):
         method = make_car(correction_start=1)
         index, weight = torch.tensor([-1, -1]), torch.zeros(2)
@@ -110,6 +120,13 @@ class TestLoss:
         assert terms["reverse"].item() == pytest.approx(0.5 * reverse, rel=1e-5)
         before = car_terms(X[:, :3], X[:, 3], ONE_HOT).cace.mean().item()
         assert abs(terms["cace"].item() - before) > 0.05
+
+    @pytest.mark.parametrize("targets", ["car", "none", "temporal_ensembling"])
+    def test_clamps_one_hot_targets_with_the_floor_of_the_authors_code(self, targets, make_car, train):
+        terms = train(make_car(correction_start=9, target_floor=1e-2, targets=targets), 1).terms
+        expected = car_terms(X[:, :3], X[:, 3], ONE_HOT.clamp(min=1e-2)).cace.mean().item()
+        assert terms["cace"].item() == pytest.approx(expected)
+        assert terms["cace"].item() > 1.001 * car_terms(X[:, :3], X[:, 3], ONE_HOT).cace.mean().item()
 
     def test_before_the_start_is_on_the_given_labels(self, make_car, train):
         terms = train(make_car(correction_start=5), 4).terms

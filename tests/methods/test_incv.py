@@ -52,8 +52,15 @@ class TestRate:
         assert noise_rate(agreement, 10) == pytest.approx(0.9, abs=1e-6)
 
     def test_of_the_selected_by_hand(self):
-        assert noise_rate_of_selected(0.5, 3) == pytest.approx(1 / 3)
-        assert noise_rate_of_selected(0.0, 3) == 0
+        assert noise_rate_of_selected(0.5, 2) == pytest.approx(1 / 3)
+        assert noise_rate_of_selected(0.0, 2) == 0
+
+    @pytest.mark.parametrize(("asymmetric", "expected"), [(False, 0.0200), (True, 0.1552)])
+    def test_asymmetric_noise_has_one_wrong_class(self, asymmetric, expected, make_task):
+        method = INCV(make_task(torch.arange(10), num_classes=10), asymmetric=asymmetric)
+        method.rate.fill_(0.3)
+        method.selected.fill_(True)
+        assert method.forget_rate() == pytest.approx(expected, abs=5e-5)
 
 
 class TestLengths:

@@ -88,6 +88,18 @@ class TestLabels:
         method.plan(make_run(X, GIVEN, epoch=4))
         assert torch.allclose(method.target.whole(), P.flip(0), atol=1e-6), "the oldest has left the ring"
 
+    def test_are_the_mean_over_visits_and_not_over_epochs(self, make, make_batch, make_clock, make_run):
+        """Row 0 is seen in epochs 1, 4 and 7, row 1 in epoch 4, and the others never."""
+        method = make(begin=7, window=2)
+        for epoch, x, rows in ((1, X, [0]), (4, X.flip(0), [0, 1]), (7, X, [0])):
+            index = torch.tensor(rows)
+            method.label_step(make_batch(x[index], GIVEN[index], index), make_clock(epoch))
+        method.plan(make_run(X, GIVEN, epoch=8))
+        target = method.target.whole()
+        assert torch.allclose(target[0], (P[0] + P[3]) / 2, atol=1e-6), "the last two visits"
+        assert torch.allclose(target[1], P[2], atol=1e-6)
+        assert torch.equal(target[2:], ONE_HOT[2:]), "without a visit a row keeps its label"
+
     def test_the_end_of_the_stage_counts_the_last_epoch(self, make, make_batch, make_clock, make_run, verdict_of):
         method = make(begin=1, window=1)
         self.train(method, make_batch, make_clock, make_run, (1,))

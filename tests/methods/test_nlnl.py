@@ -170,6 +170,16 @@ class TestMemory:
         method.sel_nl_step(make_batch(torch.zeros(6, 4), GIVEN), clock("sel_nl", MEMORY))
         assert torch.allclose(verdict_of(method, X, GIVEN).quality, torch.full((6,), 1 / 3))
 
+    def test_is_of_visits_and_not_of_epochs(self, make, make_batch, clock, verdict_of):
+        """Eleven visits, ten epochs apart."""
+        method = make(epochs=600)
+        method.nl_step(make_batch(X, GIVEN), clock("nl", 1))
+        for epoch in range(11, 111, 10):
+            method.nl_step(make_batch(torch.zeros(6, 4), GIVEN), clock("nl", epoch))
+            if epoch == 11:
+                assert torch.allclose(verdict_of(method, X, GIVEN).quality, (AT_GIVEN + 1 / 3) / 2)
+        assert torch.allclose(verdict_of(method, X, GIVEN).quality, torch.full((6,), 1 / 3))
+
     def test_is_looked_up_once_an_epoch(self, make, make_batch, clock, make_run):
         method, run = make(), make_run(X, GIVEN)
         method.nl_step(make_batch(X, GIVEN), clock("nl", 1))

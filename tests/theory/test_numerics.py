@@ -205,3 +205,27 @@ def test_reverse_is_bounded_by_log_zero(t, h, log_zero):
     rows = torch.tensor([[t, 1 - t]], dtype=torch.float64)
     found = car_terms(logits, torch.tensor([h], dtype=torch.float64), rows, log_zero=log_zero).reverse.item()
     assert -1e-12 <= found <= -log_zero + 1e-9
+
+
+def loss_of_the_authors_code(p, tau, target, penalty_weight, reverse_weight):
+    """MacLLL/NAL, `loss.py`: the target is clamped to at least 1e-4, and q to at least 1e-7."""
+    o = target.clamp(1e-4, 1)
+    q = (tau * p + (1 - tau) * o).clamp(1e-7, 1)
+    cace, reverse = -(o * q.log()).sum(1), -(q * o.log()).sum(1)
+    return cace - penalty_weight * tau.log().squeeze(1) + reverse_weight * reverse
+
+
+@pytest.mark.parametrize("reverse_weight", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("scale", [1, 4])
+@pytest.mark.parametrize("target", TARGETS)
+def test_equals_the_authors_code_with_its_two_constants(target, scale, reverse_weight):
+    generator = torch.Generator().manual_seed(0)
+    logits = scale * torch.randn(512, 100, generator=generator, dtype=torch.float64)
+    h = torch.randn(512, generator=generator, dtype=torch.float64)  # q stays above the clamp of 1e-7
+    rows = TARGETS[target](512, 100)
+    expected = loss_of_the_authors_code(logits.softmax(1), h.sigmoid()[:, None], rows, 10.0, reverse_weight)
+    weights = {"penalty_weight": 10.0, "reverse_weight": reverse_weight}
+    found = car_loss(logits, h, rows, **weights, log_zero=math.log(1e-4), target_floor=1e-4)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    if target != "soft":  # in which no entry is below 1e-4
+        assert (car_loss(logits, h, rows, **weights) - expected).abs().mean() > 1e-2

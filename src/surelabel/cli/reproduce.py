@@ -25,6 +25,7 @@ class Request:
     name: str
     scale: str
     protocol: str
+    car: str
     only: str | None
     data: Path | None
     folder: Path
@@ -34,9 +35,8 @@ class Request:
         from surelabel.paper.tables import parse_only, plan_trials
 
         only = parse_only(self.only) if self.only and filtered else None
-        return plan_trials(
-            self.name, scale=self.scale, protocol=self.protocol, only=only, data=self.data, folder=self.folder
-        )
+        versions = {"scale": self.scale, "protocol": self.protocol, "car": self.car}
+        return plan_trials(self.name, **versions, only=only, data=self.data, folder=self.folder)
 
     def table(self, filtered: bool = True) -> "Table":
         """Return the results of the trials that were asked for, or of the whole published table."""
@@ -48,16 +48,18 @@ class Request:
             self.folder,
             scale=self.scale,
             protocol=self.protocol,
+            car=self.car,
             with_unplanned=not filtered and self.scale == "paper",
         )
 
     @property
     def tables_folder(self) -> Path:
-        """The folder of the tables; each protocol has its own."""
+        """The folder of the tables; each protocol has its own, and so has CAR as in its code."""
         from surelabel.paper.tables import find_preset
 
         default, *_ = find_preset(self.name).protocols
-        return self.folder / "tables" / ("" if self.protocol == default else self.protocol)
+        parts = ["" if self.protocol == default else self.protocol, "" if self.car == "paper" else f"car-{self.car}"]
+        return self.folder.joinpath("tables", *parts)
 
 
 @app.command()
@@ -69,6 +71,9 @@ def reproduce(
     protocol: Annotated[
         str, typer.Option(metavar="NAME", help="car: all train alike; original: as published.")
     ] = "car",
+    car: Annotated[
+        str, typer.Option(metavar="NAME", help="paper: CAR as in its text; code: as in its authors' code.")
+    ] = "paper",
     only: Annotated[
         str | None, typer.Option(metavar="KEY=VALUE,...", help="Some cells: method=car,noise=symmetric:0.4")
     ] = None,
@@ -88,7 +93,7 @@ def reproduce(
     """
     # Absolute paths, because the workers of a cluster run in another folder.
     folder = (out or Path("reproduction") / scale).absolute()
-    request = Request(name, scale, protocol, only, data.absolute() if data is not None else None, folder)
+    request = Request(name, scale, protocol, car, only, data.absolute() if data is not None else None, folder)
     trials, backend = request.trials(), _backend(workers, ray)
     if dry_run:
         _show_plan(request, trials, json)
@@ -153,7 +158,8 @@ def _report(request: Request, outcome: "Outcome", written: list[Path], seconds: 
         counts = {"done": len(outcome.done), "skipped": len(outcome.skipped), "failed": outcome.failed}
         entries = [_entry(table, entry) for entry in table.entries]
         more = {"folder": request.folder, "runs": counts, "entries": entries, "tables": written, "seconds": seconds}
-        console.say_json({"name": request.name, "scale": request.scale, "protocol": request.protocol, **more})
+        asked = {"name": request.name, "scale": request.scale, "protocol": request.protocol, "car": request.car}
+        console.say_json({**asked, **more})
         return
     from surelabel.paper.result_formats import to_markdown
 

@@ -41,6 +41,8 @@ class Task:
     seed: int = 0
     trusted: Tensor | None = None
     """(N,) bool: rows whose given label a person has confirmed; None if no row is."""
+    visits_per_epoch: float = 1.0
+    """How often an epoch visits a row, on average; below 1 if it has a fixed number of batches."""
 
     def epochs_of(self, fraction: float, least: int = 1) -> int:
         """Return `fraction` of the run in whole epochs, to rescale a length that a paper states."""
@@ -62,6 +64,8 @@ class Step:
     """Named scalars, already weighted; their sum is the objective."""
     seen: Tensor | None = None
     """(B, K) logits of the first copy, unmixed, from which the engine updates the record."""
+    is_mixed: bool = False
+    """Whether the networks that are trained saw mixed inputs, which belong to no single sample."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ class Record(Protocol):
 
     @property
     def visits(self) -> Tensor:
-        """Number of epochs in which the sample was seen."""
+        """How often the sample was seen."""
 
     @property
     def prediction(self) -> Tensor:

@@ -97,8 +97,13 @@ class SampleStore(nn.Module):
         self._set_own(rows[self._start : self._stop].to(self.rows))
 
     def average(self, others: Sequence["SampleStore"]) -> None:
-        """Set the table to the mean of `others`, which have its shape and its sharding."""
-        self._set_own(torch.stack([other.rows[:-1] for other in others]).mean(0))
+        """Set each row to the mean of those rows of `others` that are not all zero, if any.
+
+        The others have the shape and the sharding of this table.
+        """
+        rows = torch.stack([other.rows[:-1] for other in others])
+        count = (rows != 0).flatten(2).any(2).sum(0).view(-1, *[1] * (rows.dim() - 2))
+        self._set_own(torch.where(count > 0, rows.sum(0) / count.clamp(min=1), self.rows[:-1]))
 
     def _set_own(self, new: Tensor) -> None:
         """Set the rows that this rank holds, except those that are fixed."""

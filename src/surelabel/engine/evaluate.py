@@ -1,6 +1,7 @@
 """Measures: accuracy, memorisation, gradient shares. Only they, in training, see clean labels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -14,6 +15,7 @@ from surelabel.core.state import SampleStore
 from surelabel.data.loader import Loader
 
 Result = TypeVar("Result")
+AS_IT_IS = View(augment=False)
 
 
 def share(mask: Tensor) -> float:
@@ -37,11 +39,40 @@ def in_eval_mode(method: Method, work: Callable[[], Result], train_mode: bool = 
         method.train(was_training)
 
 
-def predictions(method: Method, loader: Loader) -> Tensor:
-    """Return (N, K) class probabilities of all rows, without augmentation."""
-    return in_eval_mode(
-        method, lambda: loader.collect(lambda batch: method.predict(batch.x), View(augment=False))
-    ).float()
+class SinglePredictions:
+    """Notes what each network says while a method predicts, at no further forward pass."""
+
+    def __init__(self, networks: Mapping[str, nn.Module]) -> None:
+        self._logits: dict[str, list[Tensor]] = {}
+        self._is_open = False
+        for name, network in networks.items():
+            network.register_forward_hook(partial(self._keep, name))
+
+    def _keep(self, name: str, _module: nn.Module, _args: Any, outputs: Outputs) -> None:
+        if self._is_open and isinstance(outputs, Outputs):
+            self._logits.setdefault(name, []).append(outputs.logits)
+
+    def collect(self, method: Method, loader: Loader) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return (N, K) probabilities of a method, and of its networks if it asks several.
+
+        Only the first K outputs of a network count: a further one is no class.
+        """
+        self._is_open = True
+        try:
+            whole = in_eval_mode(method, lambda: loader.collect(lambda batch: self._predict(method, batch), AS_IT_IS))
+        finally:
+            self._is_open = False
+        together, *others = whole.float().unbind(1)
+        return together, dict(zip(self._names, others, strict=True))
+
+    def _predict(self, method: Method, batch: Batch) -> Tensor:
+        """Return (B, 1 + n, K): the method's prediction, and those of its n networks if n > 1."""
+        self._logits.clear()
+        together = method.predict(batch.x)
+        num_classes = together.shape[1]
+        found = {name: one[0][:, :num_classes].softmax(1) for name, one in self._logits.items() if len(one) == 1}
+        self._names = list(found) if len(found) > 1 else []
+        return torch.stack([together, *(found[name] for name in self._names)], 1)
 
 
 def accuracies(probability: Tensor, label: Tensor) -> dict[str, float]:
@@ -101,9 +132,11 @@ class GradientShare:
                 self.sums += torch.stack([norm[~false].sum(), norm[false].sum()])
         self._logits.clear()
 
-    def close_epoch(self) -> dict[str, float]:
-        """Return the two shares of the epoch, which sum to one."""
+    def close_epoch(self) -> dict[str, float] | None:
+        """Return the two shares of the epoch, which sum to one; None if no step was measured."""
         sums = total(self.sums)
         self.sums = torch.zeros_like(self.sums)
-        clean, false = (sums / sums.sum().clamp(min=1e-30)).tolist()
+        if not bool(sums.sum() > 0):
+            return None
+        clean, false = (sums / sums.sum()).tolist()
         return {"clean": clean, "false": false}

@@ -224,7 +224,7 @@ class Engine:
             raise finite.bad_loss(self, result, batch)
         self.optimiser.zero_grad()
         self.fabric.backward(loss)
-        self.metrics.after_backward(batch, is_mixed=result.seen is None)
+        self.metrics.after_backward(batch, result.is_mixed)
         if settings.clip is not None:
             self._clip(settings.clip)
         self.optimiser.step()

@@ -10,14 +10,15 @@ from torch import Tensor
 from surelabel.core.batch import Batch
 from surelabel.core.collective import rank, total
 from surelabel.core.stages import View
+from surelabel.core.state import SampleStore
 from surelabel.data.loader import Loader
 from surelabel.engine.evaluate import (
     GradientShare,
+    SinglePredictions,
     accuracies,
     current_stores,
     exact_dtype,
     memorisation,
-    predictions,
     share,
 )
 
@@ -45,6 +46,7 @@ class Metrics:
         self.clean = None if train.clean is None else train.clean.to(device)
         parts = {**corpus.tests} if corpus.validation is None else {**corpus.tests, HELD_OUT: corpus.validation}
         self.loaders = {name: Loader(rows, config.batch_size, device=device) for name, rows in parts.items()}
+        self.single = SinglePredictions(engine.method.networks())
         self.sums: dict[str, Tensor] = {}
         self.counts: dict[str, int] = {}
         self.exact = exact_dtype(device)
@@ -105,13 +107,22 @@ class Metrics:
         }
 
     def evaluate(self) -> dict[str, Any]:
-        """Return the accuracy on the test sets, and on the held-out rows if there are any."""
-        measured = {
-            name: accuracies(predictions(self.engine.method, loader), loader.examples.label)
-            for name, loader in self.loaders.items()
-        }
-        validation = measured.pop(HELD_OUT, None)
-        return {"tests": measured} if validation is None else {"tests": measured, "validation": validation}
+        """Return the accuracy on the test sets, and on the held-out rows if there are any.
+
+        Where a method predicts with several networks, `networks` has the accuracy of each one.
+        """
+        measured, networks = {}, dict[str, dict[str, Any]]()
+        for name, loader in self.loaders.items():
+            together, single = self.single.collect(self.engine.method, loader)
+            measured[name] = accuracies(together, loader.examples.label)
+            for network, probability in single.items():
+                networks.setdefault(network, {})[name] = accuracies(probability, loader.examples.label)
+        row: dict[str, Any] = {"tests": measured}
+        if HELD_OUT in measured:
+            row["validation"] = measured.pop(HELD_OUT)
+        for tests in networks.values():
+            tests.pop(HELD_OUT, None)
+        return {**row, "networks": networks} if any(networks.values()) else row
 
     def _on_training_rows(self, has_news: bool) -> dict[str, Any]:
         """Return how given, clean and false labels are predicted, if there are new predictions."""
@@ -123,12 +134,21 @@ class Metrics:
             if self.clean is not None:
                 result.update(memorisation(prediction, given, self.clean[seen]))
         if self.clean is not None and (stores := current_stores(self.engine.method)):
-            first, *others = stores
-            named = first.apply_rows(lambda rows: reduce(torch.add, (s.rows[:-1] for s in others), rows).argmax(1))
-            result["correction_accuracy"] = share(named == self.clean)
-        if self.gradient_share is not None:
-            result["gradient_share"] = self.gradient_share.close_epoch()
+            result["correction_accuracy"] = share(self._named_by_targets(stores) == self.clean)
+        if self.gradient_share is not None and (shares := self.gradient_share.close_epoch()) is not None:
+            result["gradient_share"] = shares
         return result
+
+    def _named_by_targets(self, stores: list[SampleStore]) -> Tensor:
+        """Return the (N,) classes that the targets name; a row without a target has its label."""
+        first, *others = stores
+
+        def named(rows: Tensor) -> Tensor:
+            target = reduce(torch.add, (store.rows[:-1] for store in others), rows)
+            return torch.where(target.sum(1) > 0, target.argmax(1), -1)
+
+        found = first.apply_rows(named)
+        return torch.where(found >= 0, found, self.given)
 
     def warnings(self) -> list[str]:
         """Return a warning, once, if training is still at chance level after a tenth of the run."""

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from surelabel.core.collective import gathered
 from surelabel.core.state import SampleStore
 
 MOST_BYTES = 2**28
@@ -13,11 +14,11 @@ MOST_BYTES = 2**28
 
 
 class SampleRecord(nn.Module):
-    """Implements core's Record: (N,) buffers, updated once an epoch from what steps write.
+    """Implements core's Record: (N,) buffers, updated from what steps write.
 
-    `mean_probability` is the running mean of all class probabilities. Its (N, K) table is updated
-    at every visit, so that no second table of that size is needed; a row that an epoch visits twice
-    counts twice there. It is None where the table would be too large.
+    The means are over all visits. What was learned or forgotten is decided once an epoch, by its
+    last visit. `mean_probability` is the running mean of all class probabilities, an (N, K) table;
+    it is None where the table would be too large.
     """
 
     visits: Tensor
@@ -56,6 +57,8 @@ class SampleRecord(nn.Module):
     @torch.no_grad()
     def see(self, index: Tensor, logits: Tensor, label: Tensor) -> None:
         """Store what (B, K) logits say about the rows at `index`."""
+        rows = gathered(index)
+        self._count_visits(rows[rows >= 0])  # a second visit in an epoch replaces the stored first
         self.latest.write(index, self.values(logits, label))
         if self.mean_probability is not None and self.times_seen is not None:
             times = self.times_seen.read(index)
@@ -81,15 +84,22 @@ class SampleRecord(nn.Module):
         probability = (at_label - logits.logsumexp(1)).exp()
         return torch.stack((logits.argmax(1).to(logits.dtype), probability, at_label - others), 1)
 
+    def _count_visits(self, rows: Tensor) -> None:
+        """Add the visits that are stored for the rows at (n,) `rows` to their means."""
+        prediction, probability, margin = self.latest.rows[rows].unbind(1)
+        seen = ~prediction.isnan()
+        visits = self.visits[rows] + seen
+        share = torch.where(seen, 1 / visits.clamp(min=1), 0.0)
+        self.visits[rows] = visits
+        for mean, value in ((self.mean_given_probability, probability), (self.mean_margin, margin)):
+            mean[rows] = torch.lerp(mean[rows], value.nan_to_num(), share)
+
     @torch.no_grad()
     def close_epoch(self, epoch: int) -> None:
         """Add the epoch's table to the history and clear it."""
-        prediction, probability, margin = self.latest.rows[:-1].unbind(1)
+        self._count_visits(torch.arange(len(self.given), device=self.given.device))
+        prediction = self.latest.rows[:-1, 0]
         seen = ~prediction.isnan()
-        self.visits += seen
-        share = torch.where(seen, 1 / self.visits.clamp(min=1), 0.0)
-        self.mean_given_probability.lerp_(probability.nan_to_num(), share)
-        self.mean_margin.lerp_(margin.nan_to_num(), share)
         self.prediction = torch.where(seen, prediction.nan_to_num().long(), self.prediction)
         learned = torch.where(seen, self.prediction == self.given, self.is_learned)
         self.forgotten += self.is_learned & ~learned

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ConfigDict, ValidationError, create_model
 
-from surelabel.config import one_line
+from surelabel.config import METHOD_ALIASES, one_line
 from surelabel.core.method import Method, options_of
 from surelabel.errors import ConfigError
 
@@ -24,6 +24,7 @@ def names() -> list[str]:
 
 def find(name: str) -> type[Method]:
     """Return the method of that name, or the only Method in the module with that dotted name."""
+    name = METHOD_ALIASES.get(name, name)
     if "." not in name and name not in names():
         near = difflib.get_close_matches(name, names(), n=1)
         hint = f"did you mean {near[0]}? " if near else ""

@@ -1,4 +1,4 @@
-"""Selection of the samples to train on: by small loss, and by a mixture of two components."""
+"""Selection of the samples to train on: by small loss, by a mixture, and those to hold out."""
 
 import warnings
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surelabel.core import Batch, gathered, own_rows
+from surelabel.core import Batch, Task, gathered, own_rows
 
 ROUNDING = 1e-3
 """Fraction of a sample: rates are float32 buffers, and 0.8 x 10 samples must be 8 and not 7."""
@@ -28,21 +28,33 @@ def smallest(values: Tensor, count: int, allowed: Tensor | None = None) -> Tenso
     return mask
 
 
-def easiest(loss: Tensor, batch: Batch, forget_share: float, among: Tensor | None = None) -> Tensor:
+def easiest(loss: Tensor, batch: Batch, forget_share: float, *, certain: Tensor, among: Tensor | None = None) -> Tensor:
     """Return a mask (B,) of the rows with small loss: all but a fraction `forget_share`.
 
     Rows compete with those of all ranks. Only the rows `among` may be chosen, and if there are
-    any, at least one is.
+    any, at least one is. The rows that are `certain` come first, and are always chosen.
     """
-    allowed = batch.weight > 0 if among is None else (batch.weight > 0) & among
+    certain = certain & (batch.weight > 0)
+    allowed = certain | (batch.weight > 0 if among is None else (batch.weight > 0) & among)
     allowed_everywhere = gathered(allowed)
     keep = max(1, int((1 - forget_share) * int(allowed_everywhere.sum()) + ROUNDING))
-    return own_rows(smallest(gathered(loss.detach()), keep, allowed=allowed_everywhere))
+    ranked = gathered(loss.detach().masked_fill(certain, -torch.inf))
+    return own_rows(smallest(ranked, keep, allowed=allowed_everywhere)) | certain
 
 
-def estimate_noise_rate(losses: Tensor) -> float:
-    """Estimate the fraction of wrong labels as the weight of a mixture's high-loss component."""
-    return float(1 - low_component_probability(losses).mean())
+def held_out_rows(task: Task, share: float) -> Tensor:
+    """Return an (N,) mask of rows to hold out, drawn by the seed; none whose label is confirmed."""
+    order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
+    drawn = order < int(share * task.num_samples)
+    return drawn if task.trusted is None else drawn & ~task.trusted.cpu()
+
+
+def estimate_noise_rate(losses: Tensor, certain: Tensor) -> float:
+    """Estimate the fraction of wrong labels as the weight of a mixture's high-loss component.
+
+    The labels that are `certain`, (N,), count as right.
+    """
+    return float(1 - low_component_probability(losses).masked_fill(certain, 1.0).mean())
 
 
 def low_component_probability(values: Tensor, max_iter: int = 10, tol: float = 1e-2, reg_covar: float = 5e-4) -> Tensor:

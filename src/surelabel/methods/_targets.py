@@ -14,6 +14,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from surelabel.core import Batch, Clock, Rows, SampleStore, TargetTable, Task, Verdict
+from surelabel.methods._advice import warn_of_late_start
 
 PUBLISHED_START_SHARE = 60 / 500
 """E_c = 60 of the paper's 500 epochs."""
@@ -37,6 +38,13 @@ def is_update_epoch(epoch: int, start: int, period: int) -> bool:
 def count_updates(epochs: int, start: int, period: int) -> int:
     """Return how often a row can be updated in a run of `epochs`."""
     return sum(is_update_epoch(epoch, start, period) for epoch in range(1, epochs + 1))
+
+
+def momentum_for(updates: float) -> str:
+    """Return the momentum that lets this many updates outweigh a label, as advice."""
+    if updates < 1:
+        return "more epochs"
+    return f"momentum={math.floor(100 * 0.5 ** (1 / updates)) / 100:.2f}"
 
 
 class GivenLabels(nn.Module):
@@ -63,14 +71,17 @@ class MomentumTargets(nn.Module):
     """CAR's Eq. 8: targets that start as the given labels and move towards the predictions.
 
     From epoch `start` on, rows with tau >= `threshold` get t <- alpha t + (1 - alpha) p; with
-    learning-rate restarts only in the last epoch of a period, e % E_p == 0.
+    learning-rate restarts only in the last epoch of a period, e % E_p == 0. Entries below `floor`
+    are then raised to it, as in the authors' code; rows are not renormalised.
     """
 
-    def __init__(self, task: Task, start: int, momentum: float, threshold: float) -> None:
+    def __init__(self, task: Task, start: int, momentum: float, threshold: float, floor: float = 0.0) -> None:
         super().__init__()
-        self.start, self.momentum, self.threshold = start, momentum, threshold
+        self.start, self.momentum, self.threshold, self.floor = start, momentum, threshold, floor
         self.period, self.epochs, self.default_start = task.restart_period, task.epochs, default_start(task)
+        self.visits_per_epoch = task.visits_per_epoch
         self.table = SampleStore.one_hot(task.given, task.num_classes)
+        self.table.rows.clamp_(min=floor)
         self.blends = SampleStore(task.num_samples)
 
     def update(self, batch: Batch, clock: Clock, probability: Tensor, tau: Tensor) -> Tensor:
@@ -78,6 +89,8 @@ class MomentumTargets(nn.Module):
         if self.is_due(clock.epoch):
             is_confident = tau >= self.threshold
             self.table.blend(batch.index, probability, self.momentum, where=is_confident)
+            if self.floor:
+                self.table.write(batch.index, self.table.read(batch.index).clamp(min=self.floor))
             self.blends.write(batch.index, self.blends.read(batch.index) + 1, where=is_confident)
         return self.table.read(batch.index)
 
@@ -97,17 +110,17 @@ class MomentumTargets(nn.Module):
 
     def advice(self) -> list[str]:
         """Return a warning if labels keep more than half of their weight in the targets."""
-        updates = count_updates(self.epochs, self.start, self.period)
+        updates = count_updates(self.epochs, self.start, self.period) * self.visits_per_epoch
         if updates and self.momentum**updates <= 0.5:
             return []
         period = self.period if self.period <= self.epochs else 1
-        possible = count_updates(self.epochs, self.default_start, period)
+        possible = count_updates(self.epochs, self.default_start, period) * self.visits_per_epoch
         advice = "" if period == self.period else "a learning rate without restarts and "
         advice += f"correction_start={self.default_start}"
         if self.momentum**possible > 0.5:
-            advice += f" and momentum={math.floor(100 * 0.5 ** (1 / possible)) / 100:.2f}"
+            advice += f" and {momentum_for(possible)}"
         return [
-            f"these settings can never correct a label: {updates} target update(s) in {self.epochs} epochs "
+            f"these settings can never correct a label: {updates:.3g} target update(s) in {self.epochs} epochs "
             f"(correction_start={self.start}, momentum={self.momentum}, restart period {self.period}); use {advice}"
         ]
 
@@ -125,7 +138,7 @@ class TemporalEnsembling(nn.Module):
     def __init__(self, task: Task, start: int, momentum: float) -> None:
         super().__init__()
         self.start, self.momentum = start, momentum
-        self.epochs, self.default_start = task.epochs, default_start(task)
+        self.task, self.default_start = task, default_start(task)
         self.table = SampleStore(task.num_samples, task.num_classes)
         self.register_buffer("has_started", torch.tensor(False))
 
@@ -152,23 +165,29 @@ class TemporalEnsembling(nn.Module):
 
     def advice(self) -> list[str]:
         """Return a warning if the ensemble never becomes the target."""
-        if self.start <= self.epochs:
-            return []
-        last = f"correction_start={self.start} is beyond the last of {self.epochs} epochs"
-        return [f"these settings can never correct a label: {last}; use correction_start={self.default_start}"]
+        left, by_default = (self.task.epochs - start + 1 for start in (self.start, self.default_start))
+        settings = ("correction_start", self.start, left, self.default_start)
+        return warn_of_late_start(
+            self.task, *settings, "these settings can never correct a label", left_by_default=by_default
+        )
 
 
 Targets = GivenLabels | MomentumTargets | TemporalEnsembling
 
 
-def make_targets(task: Task, strategy: Strategy, start: int | None, momentum: float, threshold: float = 0.0) -> Targets:
-    """Make the targets of a strategy; `start` is by default the published share of the run."""
+def make_targets(
+    task: Task, strategy: Strategy, start: int | None, momentum: float, threshold: float = 0.0, floor: float = 0.0
+) -> Targets:
+    """Make the targets of a strategy; `start` is by default the published share of the run.
+
+    `threshold` and `floor` are for CAR's Eq. 8 alone.
+    """
     start = default_start(task) if start is None else start
     if strategy == "none":
         return GivenLabels()
     if strategy == "temporal_ensembling":
         return TemporalEnsembling(task, start, momentum)
-    return MomentumTargets(task, start, momentum, threshold)
+    return MomentumTargets(task, start, momentum, threshold, floor)
 
 
 def judge_by_targets(rows: Rows, target: Tensor, given_weight: Tensor) -> Verdict:

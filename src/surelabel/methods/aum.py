@@ -1,7 +1,7 @@
 """AUM: area under the margin (Pleiss et al., 2020): find wrong labels, then train without them.
 
     margin      M = z_y - max over j != y of z_j, from the logits of the training pass
-    AUM         mean of M over epochs, from the second on
+    AUM         mean of M over the visits of a sample, from the second on
     threshold   N / (K + 1) samples get the label of a class K + 1 that does not exist; a network
                 can only memorise them, and the 99th percentile of their AUMs is what a wrong
                 label may reach
@@ -15,6 +15,8 @@ quarter, a quarter and a half of the run.
 
 Where we differ from the authors' code:
 
+- The mean is over visits, not over epochs: they differ if an epoch does not have all samples
+  (`data.epoch`). A sample that a run did not visit is not judged by that run.
 - N // (K + 1) threshold samples, as in the paper (their code: N // K). Margins are not rounded to
   half precision.
 - One network with K + 1 outputs is newly initialised for each run. The last run uses the first K
@@ -22,6 +24,7 @@ Where we differ from the authors' code:
 - The measuring runs have the run's batch size; the paper has 64 there and 256 in the last run,
   because small batches memorise less.
 - If fewer than two samples would be left, none is removed.
+- A label that a person has confirmed is never removed, and never a threshold sample.
 
 AUM is weak on asymmetric noise: wrong labels that agree with each other are learnt better than
 threshold samples. Verdict: AUM minus its threshold, averaged over the runs in which the sample had
@@ -48,14 +51,14 @@ def margins(logits: Tensor, label: Tensor) -> Tensor:
     return logits.gather(1, label).squeeze(1) - logits.scatter(1, label, -torch.inf).amax(1)
 
 
-def visit_momentum(epoch: int) -> float:
-    """Return the momentum with which blending is a mean over epochs, the first one excluded."""
-    return 1 - 1 / max(1, epoch - 1)
+def visit_momentum(visit: Tensor) -> Tensor:
+    """Return the momentum with which blending is a mean over visits, the first one excluded."""
+    return 1 - 1 / (visit - 1).clamp(min=1)
 
 
 def threshold_of(area: Tensor, is_threshold: Tensor, percentile: float) -> Tensor:
-    """Return the AUM below which a sample is flagged; -inf without threshold samples."""
-    values = area[is_threshold].sort(descending=True).values
+    """Return the AUM below which a sample is flagged; -inf without visited threshold samples."""
+    values = area[is_threshold & ~area.isnan()].sort(descending=True).values
     if not len(values):
         return area.new_tensor(-torch.inf)
     # More than r n of n values are larger than x: x is smaller than the value that floor(r n)
@@ -91,15 +94,21 @@ class AUM(Method):
         self.percentile = percentile
         self.optimiser = None if rate is None else OptimiserConfig(rate=rate, weight_decay=1e-4, schedule=Constant())
         self.network = task.network(outputs=task.num_classes + 1)
-        self.first_area, self.second_area = SampleStore(task.num_samples), SampleStore(task.num_samples)
+        self.first_area, self.second_area = (SampleStore(task.num_samples, fill=torch.nan) for _ in range(2))
+        self.first_visits, self.second_visits = (SampleStore(task.num_samples) for _ in range(2))
         self.register_buffer("threshold", torch.full((2,), -torch.inf))
         self.register_buffer("removed", torch.zeros(task.num_samples, dtype=torch.bool))
         self.register_buffer("role", threshold_roles(task))
 
     @property
     def area(self) -> tuple[SampleStore, SampleStore]:
-        """The tables of mean margins of both runs."""
+        """The tables of mean margins of both runs; NaN where a run did not visit a sample."""
         return self.first_area, self.second_area
+
+    @property
+    def visits(self) -> tuple[SampleStore, SampleStore]:
+        """How often each run has visited a sample."""
+        return self.first_visits, self.second_visits
 
     def stages(self) -> list[Stage]:
         """Measure twice with different threshold samples, then train on the rest."""
@@ -113,38 +122,46 @@ class AUM(Method):
         ]
         return [stage for stage in stages if stage.epochs]
 
-    def first_step(self, batch: Batch, clock: Clock) -> Step:
+    def first_step(self, batch: Batch, _clock: Clock) -> Step:
         """Measure with the first set of threshold samples."""
-        return self.measure(batch, clock, 0)
+        return self.measure(batch, 0)
 
-    def second_step(self, batch: Batch, clock: Clock) -> Step:
+    def second_step(self, batch: Batch, _clock: Clock) -> Step:
         """Measure with the second set of threshold samples."""
-        return self.measure(batch, clock, 1)
+        return self.measure(batch, 1)
 
-    def measure(self, batch: Batch, clock: Clock, number: int) -> Step:
+    def measure(self, batch: Batch, number: int) -> Step:
         """Compute cross entropy over K + 1 classes, and add the margins to the run's mean."""
         logits = self.network(batch.x).logits
         label = torch.where(self.role[batch.index] == number, self.task.num_classes, batch.label)
-        self.area[number].blend(batch.index, margins(logits.detach(), label), visit_momentum(clock.epoch))
+        visit = self.visits[number].read(batch.index) + 1
+        self.visits[number].write(batch.index, visit)
+        area = self.area[number].read(batch.index).nan_to_num()
+        self.area[number].write(batch.index, area.lerp(margins(logits.detach(), label), 1 - visit_momentum(visit)))
         return Step({"cross_entropy": batch.mean(cross_entropy(logits, label))}, seen=logits.detach()[:, :-1])
 
     def judge(self, run: Run) -> None:
         """Set the threshold of the run that has ended, and the samples that all runs flag."""
         number = 0 if run.clock.stage == "first" else 1
         self.threshold[number] = threshold_of(self.area[number].whole(), self.role == number, self.percentile)
-        flagged = (self.distances() < 0) | self.is_threshold()
-        removed = flagged[: number + 1].all(0) & ~self.is_threshold()[: number + 1].all(0)
+        is_judged = self.is_judged()[: number + 1]
+        flagged = (self.distances()[: number + 1] < 0) | ~is_judged
+        removed = flagged.all(0) & is_judged.any(0) & ~self.trusted
         self.removed.copy_(removed if int(removed.sum()) <= len(removed) - 2 else torch.zeros_like(removed))
         run.note("threshold", float(self.threshold[number]))
         run.note("removed_share", self.removed.float().mean().item())
 
     def distances(self) -> Tensor:
-        """Return (2, N) AUM minus the threshold, of each run."""
+        """Return (2, N) AUM minus the threshold, of each run; NaN without a visit."""
         return torch.stack([store.whole() for store in self.area]) - self.threshold[:, None]
 
     def is_threshold(self) -> Tensor:
         """Return (2, N) whether a sample had the label of the class that does not exist."""
         return torch.stack([self.role == 0, self.role == 1])
+
+    def is_judged(self) -> Tensor:
+        """Return (2, N) whether a run has visited a sample with its given label."""
+        return ~self.is_threshold() & torch.stack([~store.whole().isnan() for store in self.area])
 
     def step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute cross entropy over the K real classes."""
@@ -160,15 +177,17 @@ class AUM(Method):
         """Return the mean distance of AUM to the threshold, squeezed into [0, 1]."""
         area = torch.stack([store.read(rows.index) for store in self.area])
         # A threshold of -inf belongs to a run that was not made.
-        counts = ~self.is_threshold()[:, rows.index] & self.threshold.isfinite()[:, None]
+        counts = ~self.is_threshold()[:, rows.index] & self.threshold.isfinite()[:, None] & ~area.isnan()
         distance = (area - self.threshold[:, None]).masked_fill(~counts, 0).sum(0) / counts.sum(0).clamp(min=1)
         return Verdict((1 + distance / (1 + distance.abs())) / 2, rows.prediction)
 
 
 def threshold_roles(task: Task) -> Tensor:
     """Return (N,) 0 or 1 for the threshold samples of the first and second run, -1 for the rest."""
-    count = task.num_samples // (task.num_classes + 1)
     order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
+    if task.trusted is not None:  # a confirmed label is never replaced
+        order = order[~task.trusted.cpu()[order]]
+    count = min(task.num_samples // (task.num_classes + 1), len(order) // 2)
     role = torch.full((task.num_samples,), -1)
     role[order[:count]] = 0
     role[order[count : 2 * count]] = 1

@@ -42,8 +42,9 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._mixing import draw_mixing_weight, mix
 from surelabel.methods.dividemix import uniformity_penalty
 
@@ -170,6 +171,15 @@ class BetaMixture(Method):
         """Train in one stage, whose plan fits the mixture."""
         return [Stage("train", self.task.epochs, self.warm_up_step, plan=self.plan, then=self.fit_mixture)]
 
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a warm-up that never ends."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = self.task.warm_up(PUBLISHED_WARM_UP_SHARE)
+        left, by_default = (self.task.epochs - length for length in (self.warm_up, default))
+        settings = ("warm_up", self.warm_up, left, default)
+        return warn_of_late_start(self.task, *settings, "no mixture is used", left_by_default=by_default)
+
     def plan(self, run: Run) -> list[Pass]:
         """Plan plain mixup, or bootstrapping with a newly fitted mixture."""
         if run.clock.epoch <= self.warm_up:
@@ -186,7 +196,7 @@ class BetaMixture(Method):
         """Compute the loss of plain mixup."""
         given = F.one_hot(batch.label, self.task.num_classes).float()
         ((x, target),) = mix([(batch.x, given, batch.weight)], draw_mixing_weight(self.mixup_alpha, clock), clock)
-        return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))})
+        return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))}, is_mixed=True)
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Compute the loss of mixup on the bootstrapped targets."""
@@ -202,7 +212,7 @@ class BetaMixture(Method):
             "bootstrap": batch.mean(cross_entropy(logits, target)),
             "uniformity": self.uniformity_weight * uniformity_penalty(logits, batch.weight),
         }
-        return Step(terms, seen=seen)
+        return Step(terms, seen=seen, is_mixed=True)
 
     def bootstrapped(self, batch: Batch, clock: Clock, logits: Tensor) -> Tensor:
         """Return the (B, K) targets (1 - B) y + B z."""

@@ -1,4 +1,4 @@
-"""CAR: Confidence Adaptive Regularization (Lu, Bo and He, 2021, arXiv 2108.08212).
+"""CAR: Confidence Adaptive Regularization (Lu, Bo and He, 2021, arXiv 2108.08212), also NAL.
 
 The paper's equations in order; t is the target, p the softmax, tau the confidence:
 
@@ -12,15 +12,19 @@ The paper's equations in order; t is the target, p the softmax, tau the confiden
     Eq. 8   t <- alpha t + (1 - alpha) p                     _targets.MomentumTargets; Algorithm 1
 
 The authors' code is MacLLL/NAL on GitHub (MIT licence), published with their later paper on the
-same equations: Noise Attention Learning (Lu, Bo and He, NeurIPS 2022). We follow the 2021 text.
-Where the code differs from the text:
+same equations: Noise Attention Learning: Enhancing Noise Robustness by Gradient Scaling (Lu, Bo and
+He, NeurIPS 2022), under which name, `nal`, the method is found too. Cite both. By default we follow
+the 2021 text; `log_zero` -9.21 and `target_floor` 1e-4 follow the code, whose differences are:
 
-- A is ln 1e-4 = -9.21 instead of -4. That makes the reverse term 2.3 times as strong; `log_zero`
-  sets A.
-- Targets are clamped to at least 1e-4 in every term, one-hot ones too, and not renormalised; here
-  they stay distributions, and only log t is bounded from below.
-- Rows are updated if tau > delta instead of tau >= delta, and every 10th epoch whatever E_p is.
+- A is ln 1e-4 = -9.21 instead of -4, which makes the reverse term 2.3 times as strong.
+- Targets are clamped to at least 1e-4 in every term, one-hot ones too, and so is the table after
+  every update. They are not renormalised. In the text they stay distributions.
+- Rows are updated if tau > delta instead of tau >= delta, and every 10th epoch whatever E_p is. We
+  follow the text in both.
 - p, tau and q are clamped; here everything is computed in log space.
+
+With a label that a person has confirmed, tau is 1 in q, so that Eq. 3 is cross entropy: tau is the
+confidence in a label, and this one is certain. Eq. 4 stays, and teaches the indicator the same.
 
 Where the text leaves something open, we decided:
 
@@ -68,23 +72,33 @@ class CarTerms(NamedTuple):
 
 
 def car_terms(
-    logits: Tensor, confidence_logit: Tensor | None, target: Tensor, *, log_zero: float = LOG_ZERO
+    logits: Tensor,
+    confidence_logit: Tensor | None,
+    target: Tensor,
+    *,
+    log_zero: float = LOG_ZERO,
+    target_floor: float = 0.0,
+    trusted: Tensor | None = None,
 ) -> CarTerms:
     """Compute Eq. 3, 4 and 6 per sample: (B, K) logits, (B,) confidence logits, (B, K) targets.
 
     Without confidence logits tau is max p, with its gradient. Everything is computed in log space:
     log q = log(tau p + (1 - tau) t) by logaddexp, so that p, tau and q need no clamp and no
     gradient vanishes for logits of a hundred or tau next to 0 or 1. Half-precision types are
-    promoted to float32. No gradient flows through the target.
+    promoted to float32. No gradient flows through the target, which is at least `target_floor`.
+    Where (B,) `trusted` is true, tau is 1 in q.
     """
     if target.shape != logits.shape:
         raise ValueError(f"target must be (B, K) like the logits {tuple(logits.shape)}, got {tuple(target.shape)}")
     if confidence_logit is not None and confidence_logit.shape != logits.shape[:1]:
         raise ValueError(f"confidence_logit must be (B,) = ({len(logits)},), got {tuple(confidence_logit.shape)}")
     dtype = torch.promote_types(logits.dtype, torch.float32)
-    logits, target = logits.to(dtype), target.detach().to(dtype)
+    logits, target = logits.to(dtype), target.detach().to(dtype).clamp(min=target_floor)
     confidence_logit = None if confidence_logit is None else confidence_logit.to(dtype)
     log_tau, log_one_minus_tau = log_confidence(logits, confidence_logit)
+    penalty = -log_tau
+    if trusted is not None:
+        log_tau, log_one_minus_tau = log_tau.masked_fill(trusted, 0), log_one_minus_tau.masked_fill(trusted, -torch.inf)
     log_p = F.log_softmax(logits, 1)
     has_target = target > 0
     # Where t = 0, log t is a placeholder that torch.where discards below: log 0 = -inf could make
@@ -96,7 +110,7 @@ def car_terms(
     cace = -(target * torch.where(has_target, log_q, 0.0)).sum(1)
     # log 0 = A, and log t is never taken below A: docs/decisions/0002.
     reverse = -(log_q.exp() * torch.where(has_target, log_t, log_zero).clamp(min=log_zero)).sum(1)
-    return CarTerms(cace, -log_tau, reverse)
+    return CarTerms(cace, penalty, reverse)
 
 
 def weigh(terms: CarTerms, penalty_weight: float, reverse_weight: float) -> dict[str, Tensor]:
@@ -114,9 +128,12 @@ def car_loss(
     penalty_weight: float,
     reverse_weight: float = 0.0,
     log_zero: float = LOG_ZERO,
+    target_floor: float = 0.0,
+    trusted: Tensor | None = None,
 ) -> Tensor:
     """Compute Eq. 7 per sample, (B,); the weights are lambda and beta, and `log_zero` is A."""
-    terms = car_terms(logits, confidence_logit, target, log_zero=log_zero)
+    more = {"log_zero": log_zero, "target_floor": target_floor}
+    terms = car_terms(logits, confidence_logit, target, **more, trusted=trusted)
     return torch.stack(tuple(weigh(terms, penalty_weight, reverse_weight).values())).sum(0)
 
 
@@ -138,7 +155,10 @@ class CAR(Method):
           paper's grid is 0.5, 10, 50
         reverse_weight: beta, weight of the reverse term; the paper has 0 on CIFAR-10 and 0.1 on
           harder sets
-        log_zero: A, what log 0 is defined as in the reverse term
+        log_zero: A, what log 0 is defined as in the reverse term; -4 in the paper, -9.21 (ln 1e-4)
+          in the authors' code
+        target_floor: what targets are clamped to from below, without renormalising them; 0 in the
+          paper, 1e-4 in the authors' code
         targets: how targets are estimated: car, none (the given labels) or temporal_ensembling
         confidence: where tau comes from: indicator, or max_probability (the paper's ablation)
         correction_start: E_c, the epoch from which targets change; default the published share of
@@ -148,7 +168,10 @@ class CAR(Method):
         indicator_layers: fully connected layers of the indicator branch
     """
 
-    paper = "Lu, Bo and He: Confidence Adaptive Regularization for Deep Learning with Noisy Labels, arXiv 2108.08212"
+    paper = (
+        "Lu, Bo and He: Confidence Adaptive Regularization for Deep Learning with Noisy Labels, arXiv 2108.08212; "
+        "Noise Attention Learning: Enhancing Noise Robustness by Gradient Scaling, NeurIPS 2022"
+    )
     year = 2021
     kind = "label correction"
 
@@ -159,6 +182,7 @@ class CAR(Method):
         penalty_weight: PositiveFloat | None = None,
         reverse_weight: NonNegativeFloat = 0.0,
         log_zero: NegativeFloat = LOG_ZERO,
+        target_floor: Annotated[float, Field(ge=0, lt=1)] = 0.0,
         targets: Strategy = "car",
         confidence: Literal["indicator", "max_probability"] = "indicator",
         correction_start: PositiveInt | None = None,
@@ -168,9 +192,9 @@ class CAR(Method):
     ) -> None:
         super().__init__(task)
         self.penalty_weight = default_penalty_weight(task.num_classes) if penalty_weight is None else penalty_weight
-        self.reverse_weight, self.log_zero = reverse_weight, log_zero
+        self.reverse_weight, self.log_zero, self.target_floor = reverse_weight, log_zero, target_floor
         self.network = task.network(indicator=confidence == "indicator", indicator_layers=indicator_layers)
-        self.target = make_targets(task, targets, correction_start, momentum, threshold)
+        self.target = make_targets(task, targets, correction_start, momentum, threshold, target_floor)
         self.last_tau = SampleStore(task.num_samples, fill=torch.nan)
         self.register_load_state_dict_pre_hook(rename_tau_of_0_1_0)  # type: ignore[no-untyped-call]  # torch's
 
@@ -180,7 +204,14 @@ class CAR(Method):
         probability, tau = outputs.logits.detach().softmax(1), confidence_of(outputs).detach()
         target = self.target.update(batch, clock, probability, tau)
         self.last_tau.write(batch.index, tau)
-        terms = car_terms(outputs.logits, outputs.confidence_logit, target, log_zero=self.log_zero)
+        terms = car_terms(
+            outputs.logits,
+            outputs.confidence_logit,
+            target,
+            log_zero=self.log_zero,
+            target_floor=self.target_floor,
+            trusted=self.trusted[batch.index],
+        )
         means = CarTerms(*map(batch.mean, terms))
         return Step(weigh(means, self.penalty_weight, self.reverse_weight), seen=outputs.logits.detach())
 

@@ -12,7 +12,10 @@ Where we differ from the authors' code:
 - The mean over selected samples is taken once (their code divides by the count again, which Adam
   hides and SGD does not).
 - At least one sample is selected; ties are broken by position and NaN losses sort last.
+- Both networks always select labels that a person has confirmed.
 - The exponent c of the ramp is 1, as in the paper's experiments.
+- Predictions, and so the test accuracy, are the mean of both networks' probabilities. The authors
+  report single networks, which the metrics have under `networks`.
 """
 
 from typing import Annotated
@@ -21,8 +24,9 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._selection import easiest, estimate_noise_rate, low_component_probability
 
 PUBLISHED_RAMP_SHARE = 10 / 200
@@ -66,11 +70,20 @@ class CoTeaching(Method):
         """Train in one stage, whose plan estimates the rate after the warm-up."""
         return [Stage("train", self.task.epochs, self.step, plan=self.plan, then=self.judge)]
 
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a warm-up that never ends."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = max(self.task.epochs_of(PUBLISHED_RAMP_SHARE), self.task.warm_up(PUBLISHED_RAMP_SHARE))
+        left, by_default = (self.task.epochs - length for length in (self.warm_up, default))
+        settings = ("ramp", self.ramp, left, self.task.epochs_of(PUBLISHED_RAMP_SHARE))
+        return warn_of_late_start(self.task, *settings, "no label is left out", left_by_default=by_default)
+
     def plan(self, run: Run) -> list[Pass]:
         """Plan one pass over all samples, and estimate the noise rate once."""
         if self.rate.isnan() and run.clock.epoch > self.warm_up:
             losses = run.collect(self.mean_loss, View(augment=False))
-            self.rate.fill_(estimate_noise_rate(losses))
+            self.rate.fill_(estimate_noise_rate(losses, self.trusted))
             run.note("forget_rate", float(self.rate))
         return [Pass(self.step, {"batch": View()})]
 
@@ -78,7 +91,8 @@ class CoTeaching(Method):
         """Compute each network's mean loss over the samples that the other selects."""
         logits = [self.first(batch.x).logits, self.second(batch.x).logits]
         losses = [cross_entropy(z, batch.label) for z in logits]
-        by_first, by_second = (easiest(loss, batch, self.forget_share(clock)) for loss in losses)
+        share, certain = self.forget_share(clock), self.trusted[batch.index]
+        by_first, by_second = (easiest(loss, batch, share, certain=certain) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 
@@ -98,7 +112,7 @@ class CoTeaching(Method):
     def judge(self, run: Run) -> None:
         """Set the probability that each label is clean from the final losses."""
         losses = run.collect(self.mean_loss, View(augment=False))
-        self.clean_probability.copy_(low_component_probability(losses))
+        self.clean_probability.copy_(low_component_probability(losses).masked_fill(self.trusted, 1.0))
 
     def verdict(self, rows: Rows) -> Verdict:
         """Return the mean of P(small-loss component) and the running mean of p at the given label.

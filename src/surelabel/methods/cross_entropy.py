@@ -1,6 +1,7 @@
 """Cross entropy, the baseline: L = -log p at the given label.
 
-The CAR paper's last table also aims it at estimated targets, L = -sum t log p.
+The CAR paper's last table also aims it at estimated targets, L = -sum t log p. A label
+that a person has confirmed is treated like any other, except that its target is not estimated.
 """
 
 import torch

@@ -48,8 +48,9 @@ import torch.nn.functional as F
 from pydantic import NonNegativeInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Run, Stage, Step, Task, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 
 PUBLISHED_START_SHARE = 40 / 120
 NUM_ROWS, CHUNK, NEIGHBOURS, WINDOW = 1280, 128, 20, 5
@@ -112,6 +113,15 @@ class D2L(Method):
     def stages(self) -> list[Stage]:
         """Return one stage, whose plan measures the dimensionality."""
         return [Stage("train", self.task.epochs, self.step, plan=self.plan)]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a search that never begins."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = round(PUBLISHED_START_SHARE * self.task.epochs)
+        left, by_default = (self.task.epochs - start - self.window for start in (self.start, default))
+        settings = ("start", self.start, left, default)
+        return warn_of_late_start(self.task, *settings, "no label can change", left_by_default=by_default)
 
     def plan(self, run: Run) -> list[Pass]:
         """Measure the dimensionality, look for the turning point, and set alpha."""

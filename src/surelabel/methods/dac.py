@@ -24,6 +24,8 @@ Where we differ from the authors' code:
   in every epoch.
 - One network with K + 1 outputs is newly initialised for the second training, which uses the first
   K alone.
+- A label that a person has confirmed is never removed or held out, and the network cannot escape
+  its loss by abstaining: the factor 1 - a of h is 1.
 - Their later controller of the abstention rate (PID) is not implemented.
 
 The gradient at the abstaining output is a (alpha - (1 - a) h): once the warm-up has driven a to
@@ -43,8 +45,10 @@ import torch
 from pydantic import NonNegativeInt, PositiveFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
+from surelabel.methods._selection import held_out_rows
 
 PUBLISHED_WARM_UP_SHARE = 20 / 200
 HELD_OUT_SHARE = 0.1
@@ -59,10 +63,14 @@ def log_kept(logits: Tensor) -> Tensor:
     return logits[:, :-1].logsumexp(1) - logits.logsumexp(1)
 
 
-def abstaining_terms(logits: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (1 - a) h and -log(1 - a), (B,) each, from (B, K + 1) logits."""
+def abstaining_terms(logits: Tensor, label: Tensor, certain: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Return (1 - a) h and -log(1 - a), (B,) each, from (B, K + 1) logits.
+
+    Where a label is `certain`, (B,), abstaining does not spare the network its loss h.
+    """
     kept = log_kept(logits)
-    return kept.exp() * cross_entropy(logits[:, :-1], label), -kept
+    factor = kept.exp() if certain is None else kept.exp().masked_fill(certain, 1.0)
+    return factor * cross_entropy(logits[:, :-1], label), -kept
 
 
 def price(epoch: int, first: int, last: int, start: float, final: float) -> float:
@@ -70,11 +78,10 @@ def price(epoch: int, first: int, last: int, start: float, final: float) -> floa
     return start + (final - start) * min((epoch - first) / (last - first), 1.0) if last > first else start
 
 
-def held_out_rows(task: Task) -> Tensor:
+def validating_rows(task: Task) -> Tensor:
     """Return (N,) which rows choose the epoch; none if they would be too few."""
-    order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
-    count = int(HELD_OUT_SHARE * task.num_samples)
-    return order < (count if count >= FEWEST_PER_CLASS * task.num_classes else 0)
+    rows = held_out_rows(task, HELD_OUT_SHARE)
+    return rows if int(rows.sum()) >= FEWEST_PER_CLASS * task.num_classes else torch.zeros_like(rows)
 
 
 class DAC(Method):
@@ -110,14 +117,13 @@ class DAC(Method):
     ) -> None:
         super().__init__(task)
         self.abstaining_epochs = -(-task.epochs // 2)
-        default = task.warm_up(PUBLISHED_WARM_UP_SHARE * self.abstaining_epochs / task.epochs)
-        self.warm_up = default if warm_up is None else warm_up
+        self.warm_up = self.default_warm_up() if warm_up is None else warm_up
         self.price_divisor, self.final_price, self.remove = price_divisor, final_price, remove
         self.network = task.network(outputs=task.num_classes + 1)
         # The mean before the first step is the loss of a uniform prediction.
         self.register_buffer("mean_loss", torch.tensor(float(task.num_classes)).log())
         self.register_buffer("first_price", torch.tensor(torch.nan))
-        self.register_buffer("held_out", held_out_rows(task))
+        self.register_buffer("held_out", validating_rows(task))
         self.register_buffer("removed", torch.zeros(task.num_samples, dtype=torch.bool))
         self.register_buffer("abstention", torch.zeros(task.num_samples))
 
@@ -139,6 +145,19 @@ class DAC(Method):
         ]
         return [stage for stage in stages if stage.epochs]
 
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a warm-up that never ends."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = self.default_warm_up()
+        left, by_default = (self.abstaining_epochs - length for length in (self.warm_up, default))
+        settings = ("warm_up", self.warm_up, left, default)
+        return warn_of_late_start(self.task, *settings, "abstaining has no price", left_by_default=by_default)
+
+    def default_warm_up(self) -> int:
+        """Return the published share of the first training."""
+        return self.task.warm_up(PUBLISHED_WARM_UP_SHARE * self.abstaining_epochs / self.task.epochs)
+
     def abstain_plan(self, run: Run) -> list[Pass]:
         """Plan a pass over rows that are not held out, and set the first price once."""
         if self.first_price.isnan() and run.clock.epoch > self.warm_up:
@@ -149,7 +168,7 @@ class DAC(Method):
     def abstain_step(self, batch: Batch, clock: Clock) -> Step:
         """Compute cross entropy over K + 1 classes in the warm-up, then the abstaining loss."""
         logits = self.network(batch.x).logits
-        loss, abstaining = abstaining_terms(logits, batch.label)
+        loss, abstaining = abstaining_terms(logits, batch.label, self.trusted[batch.index])
         self.mean_loss.lerp_(batch.mean(loss.detach()), SMOOTHING)
         seen = logits.detach()[:, :-1]
         if clock.epoch <= self.warm_up:
@@ -161,7 +180,7 @@ class DAC(Method):
         """Set which rows are removed, by the network of the chosen epoch."""
         logits = run.collect(lambda batch: self.network(batch.x).logits, View(augment=False))
         abstained, wrong = logits.argmax(1) == self.task.num_classes, logits[:, :-1].argmax(1) != self.given
-        removed = wrong if self.remove == "misclassified" else abstained
+        removed = (wrong if self.remove == "misclassified" else abstained) & ~self.trusted
         self.removed.copy_(removed if int(removed.sum()) <= len(removed) - 2 else torch.zeros_like(removed))
         self.abstention.copy_(logits.softmax(1)[:, -1])
         run.note("abstained_share", abstained.float().mean().item())

@@ -29,6 +29,7 @@ Our decisions:
   that are not in the batch. eta is the option auxiliary_rate, a learning rate divided by a batch
   size, because a method does not know those of the run. The default, 0.05 / (1 - 0.9) / 64,
   matches SGD with the package's defaults.
+- RDI treats a label that a person has confirmed like any other. In AUX its b_i stays 0.
 - The weight decay of the run pulls weights to zero as well; set optimiser.weight_decay=0 for RDI
   alone.
 
@@ -111,7 +112,8 @@ class DistanceToInit(Method):
             shifted = logits + self.strength * auxiliary
             terms = {"cross_entropy": batch.mean(cross_entropy(shifted, batch.label))}
             residual = shifted.detach().softmax(1) - F.one_hot(batch.label, self.task.num_classes)
-            self.auxiliary.write(batch.index, auxiliary - self.auxiliary_rate * self.strength * residual)
+            after = auxiliary - self.auxiliary_rate * self.strength * residual
+            self.auxiliary.write(batch.index, after, where=~self.trusted[batch.index])
         return Step(terms, seen=logits.detach())
 
     def predict(self, x: Tensor) -> Tensor:

@@ -29,8 +29,9 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View, total
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._mixing import draw_mixing_weight, mix, sharpen
 from surelabel.methods._selection import low_component_probability
 
@@ -95,6 +96,15 @@ class DivideMix(Method):
     def stages(self) -> list[Stage]:
         """Train in one stage, whose plan depends on the losses of each epoch."""
         return [Stage("train", self.task.epochs, self.warm_up_step, plan=self.plan, then=self.divide)]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a warm-up that never ends."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = self.task.warm_up(10 / 300)
+        left, by_default = (self.task.epochs - length for length in (self.warm_up, default))
+        settings = ("warm_up", self.warm_up, left, default)
+        return warn_of_late_start(self.task, *settings, "the data are never split", left_by_default=by_default)
 
     def plan(self, run: Run) -> list[Pass]:
         """Plan the warm-up, or a split by each network for the other."""
@@ -168,7 +178,7 @@ class DivideMix(Method):
             errors = [unlabelled.mean((z.softmax(1) - target).square().mean(1)) for z, target in outputs[2:]]
             terms["unlabelled"] = self.unlabelled_weight * self.ramp_up(clock) * (errors[0] + errors[1]) / 2
         terms["uniformity"] = uniformity_penalty(logits, torch.cat([weight for _, _, weight in parts]))
-        return Step(terms)
+        return Step(terms, is_mixed=True)
 
     def ramp_up(self, clock: Clock) -> float:
         """Return the current share of lambda_u: from 0 after the warm-up to 1."""

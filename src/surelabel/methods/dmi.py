@@ -28,7 +28,8 @@ Where we differ from the authors' code:
 
 The loss has no value per sample. The verdict is the fine-tuned network's p at the given label: it
 estimates the CLEAN posterior. On digits it separates right from wrong labels better than its
-running mean over the run, most of which comes from cross entropy.
+running mean over the run, most of which comes from cross entropy. A label
+that a person has confirmed is treated like any other.
 """
 
 import math

@@ -48,6 +48,12 @@ def early_learning_regulariser(probability: Tensor, target: Tensor) -> Tensor:
     return (1 - (target * probability).sum(1)).log()
 
 
+def normalised(target: Tensor, prediction: Tensor) -> Tensor:
+    """Return (C, K) targets divided by their sum; the prediction for rows that were not visited."""
+    mass = target.sum(1, keepdim=True)
+    return torch.where(mass > 0, target / torch.where(mass > 0, mass, 1.0), prediction)
+
+
 class ELR(Method):
     """Cross entropy, and a pull towards what the network predicted early on.
 
@@ -92,7 +98,5 @@ class ELR(Method):
 
     def verdict(self, rows: Rows) -> Verdict:
         """Return the default quality, and the normalised target of rows that were visited."""
-        target = self.target.read(rows.index)
-        mass = target.sum(1, keepdim=True)
-        corrected = torch.where(mass > 0, target / torch.where(mass > 0, mass, 1.0), rows.prediction)
+        corrected = normalised(self.target.read(rows.index), rows.prediction)
         return Verdict(rows.mean_given_probability, corrected)

@@ -62,7 +62,7 @@ from surelabel.core import (
 )
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._mixing import draw_mixing_weight, mix
-from surelabel.methods.elr import clamped_probability, early_learning_regulariser
+from surelabel.methods.elr import clamped_probability, early_learning_regulariser, normalised
 from surelabel.methods.mean_teacher import ramp_up
 
 PUBLISHED_RAMP_SHARE = 40_000 / (200 * 352)
@@ -149,7 +149,7 @@ class ELRPlus(Method):
             "cross_entropy": batch.mean(cross_entropy(logits, reweight(label, q) if self.reweighted else label)),
             "early_learning": weight * batch.mean(pull),
         }
-        return Step(terms, seen=seen)
+        return Step(terms, seen=seen, is_mixed=self.mixup_alpha > 0)
 
     def mix_rows(self, batch: Batch, given: Tensor, target: Tensor, clock: Clock) -> tuple[Tensor, Tensor, Tensor]:
         """Mix inputs, labels and targets with the same partners."""
@@ -172,6 +172,6 @@ class ELRPlus(Method):
         return [TargetTable(self.first_target), TargetTable(self.second_target)]
 
     def verdict(self, rows: Rows) -> Verdict:
-        """Return the default quality, and t_1 + t_2, normalised; every row has been visited."""
+        """Return the default quality, and t_1 + t_2, normalised, of rows that were visited."""
         target = self.first_target.read(rows.index) + self.second_target.read(rows.index)
-        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))
+        return Verdict(rows.mean_given_probability, normalised(target, rows.prediction))

@@ -13,6 +13,7 @@ Where we differ from the authors' code:
   order of classes. We copy them.
 - They leave out the top 3 % for an anchor (and switch that off for 100 classes); we leave out
   0.3 / K of the samples, which is the same at 10 classes and stays inside the class at any K.
+- T is the identity for a label that a person has confirmed, which is never held out either.
 - Both stages share the run's epochs equally, so that a run sees as many samples as with any other
   method.
 """
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._selection import held_out_rows
 
 HELD_OUT_SHARE = 0.1
 OUTLIER_SHARE = 0.3
@@ -64,9 +66,7 @@ class Forward(Method):
         super().__init__(task)
         self.network = task.network()
         self.register_buffer("transition", torch.eye(task.num_classes))
-        generator = torch.Generator().manual_seed(task.seed)
-        order = torch.randperm(task.num_samples, generator=generator)
-        self.register_buffer("held_out", order < int(HELD_OUT_SHARE * task.num_samples))
+        self.register_buffer("held_out", held_out_rows(task, HELD_OUT_SHARE))
 
     def stages(self) -> list[Stage]:
         """Estimate T, then train new networks with it."""
@@ -98,9 +98,11 @@ class Forward(Method):
         run.note("transition", self.transition.tolist())
 
     def step(self, batch: Batch, _clock: Clock) -> Step:
-        """Compute -log (p T)[y]."""
+        """Compute -log (p T)[y], and -log p_y for a label that is confirmed."""
         logits = self.network(batch.x).logits
-        return Step({"forward": batch.mean(forward_loss(logits, batch.label, self.transition))}, seen=logits.detach())
+        corrected = forward_loss(logits, batch.label, self.transition)
+        loss = torch.where(self.trusted[batch.index], cross_entropy(logits, batch.label), corrected)
+        return Step({"forward": batch.mean(loss)}, seen=logits.detach())
 
     def verdict(self, rows: Rows) -> Verdict:
         """Return the posterior of the true class given the sample and its label, and its p_y."""

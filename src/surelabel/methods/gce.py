@@ -12,8 +12,10 @@ was dropped may return; then the network is trained on
 
     mean of  w L_q(p_y) + (1 - w) L_q(k)
 
-with k = 0.5. In the paper's runs of 120 epochs w is first set at epoch 40, then every 10 epochs
-(with 100 classes, first at epoch 80 of 150).
+with k = 0.5. In the paper's runs of 120 epochs w is first set at epoch 40, then every 10 epochs; we
+take these shares of the run. (The paper's runs on 100 classes begin later, at epoch 80 of 150.)
+
+L_q treats a label that a person has confirmed like any other. Truncated, it is never dropped.
 
 Where the truncated variant differs from the paper:
 
@@ -87,7 +89,7 @@ class GCE(Method):
         since = run.clock.epoch - self.start
         if since >= 0 and since % self.interval == 0:
             probability = run.collect(self.given_probability, View(augment=False))
-            self.kept.replace(kept_by_truncation(probability, self.threshold))
+            self.kept.replace(kept_by_truncation(probability, self.threshold).masked_fill(self.trusted, 1.0))
             run.note("kept_share", float(self.kept.whole().mean()))
         return [Pass(self.step, {"batch": View()})]
 

@@ -19,7 +19,8 @@ end and T = 16 does not.
 
 We did not have the authors' Caffe code; the formula is from their slides. Our only change is a
 floor for 1 - p_y. A version in circulation, exp(T p) (1 - p) |p - e_y| with a live gradient, is a
-different loss. The verdict is the default one: the method has no score of its own.
+different loss. The verdict is the default one: the method has no score of its own. A label that a
+person has confirmed is treated like any other.
 """
 
 from pydantic import NonNegativeFloat

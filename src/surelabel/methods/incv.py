@@ -21,9 +21,9 @@ three epochs has none.
 
 Where we differ from the authors' code:
 
-- It is told whether noise is asymmetric; then nothing is removed, candidates join later and only
-  the first iteration keeps its best epoch. Here that is the option `asymmetric`; eps is solved in
-  closed form, by the symmetric formula in both cases, as in their code.
+- It is told whether noise is asymmetric; then nothing is removed, candidates join later, only the
+  first iteration keeps its best epoch, and eps_S has 1 in place of K - 1. Here that is the option
+  `asymmetric`; eps is solved in closed form, by the symmetric formula in both cases, as in theirs.
 - The best epoch is the one with the lowest loss on the noisy half (theirs: the highest accuracy
   there). As in their code the last epoch is used after iteration 2 if eps > 0.3, and after
   iteration 1 if eps > 0.6.
@@ -31,6 +31,10 @@ Where we differ from the authors' code:
   of the size that amounts to this number.
 - Nothing is removed where r x |selected| is below one (their slice [-0:] then removes everything),
   and a share below chance means eps = 1 - 1 / K (their search runs to 1).
+- A label that a person has confirmed is selected as soon as it is judged, and never left out of the
+  main stage.
+- Predictions of the main stage are the mean of both networks; the metrics have the single ones
+  under `networks`.
 - The optimiser's moments are reset in each half, and rates follow the run's schedule within each
   stage.
 
@@ -66,10 +70,13 @@ def noise_rate(agreement: float, num_classes: int) -> float:
     return (1 - math.sqrt(max(0.0, 1 - factor * (1 - agreement)))) / factor
 
 
-def noise_rate_of_selected(rate: float, num_classes: int) -> float:
-    """Return eps_S: the label and a prediction as noisy as it are wrong in the same way."""
+def noise_rate_of_selected(rate: float, num_wrong: int) -> float:
+    """Return eps_S: the label and a prediction as noisy as it are wrong in the same way.
+
+    A wrong label is one of `num_wrong` classes: K - 1 if noise is symmetric, else 1.
+    """
     wrong = rate**2
-    return wrong / (wrong + (num_classes - 1) * (1 - rate) ** 2)
+    return wrong / (wrong + num_wrong * (1 - rate) ** 2)
 
 
 def lengths(epochs: int, most_iterations: int = PUBLISHED_ITERATIONS) -> tuple[int, int, int]:
@@ -182,8 +189,9 @@ class INCV(Method):
             self.rate.fill_(noise_rate(agrees.float().mean().item(), self.task.num_classes))
             run.note("noise_rate", float(self.rate))
         ratio = min(MOST_REMOVED, float(self.rate / (1 - self.rate)))
-        self.chosen[rows] = agrees
-        self.removed[rows] = smallest(at_given, int(ratio * int(agrees.sum()))) & ~agrees
+        chosen = agrees | self.trusted[rows]
+        self.chosen[rows] = chosen
+        self.removed[rows] = smallest(at_given, int(ratio * int(agrees.sum()))) & ~chosen
         held_out = self.held_out.whole()
         held_out[rows] = probability
         self.held_out.replace(held_out)
@@ -209,7 +217,8 @@ class INCV(Method):
         if self.rate.isnan():
             return 0.0
         rate = float(self.rate)
-        return noise_rate_of_selected(rate, self.task.num_classes) if int(self.selected.sum()) > 1 else rate
+        num_wrong = 1 if self.asymmetric else self.task.num_classes - 1
+        return noise_rate_of_selected(rate, num_wrong) if int(self.selected.sum()) > 1 else rate
 
     def main_share(self, published: int) -> int:
         """Rescale a published number of epochs to the main stage."""
@@ -231,7 +240,8 @@ class INCV(Method):
         num_believed = total((batch.weight * self.believed()[batch.index]).sum())
         ramp = min(1.0, clock.epoch / self.main_share(10))
         kept = float(num_believed / total(batch.weight.sum())) * (1 - self.forget_rate() * ramp)
-        by_first, by_second = (easiest(loss, batch, 1 - kept) for loss in losses)
+        certain = self.trusted[batch.index]
+        by_first, by_second = (easiest(loss, batch, 1 - kept, certain=certain) for loss in losses)
         terms = {"first": batch.mean(losses[0], where=by_second), "second": batch.mean(losses[1], where=by_first)}
         return Step(terms, seen=torch.stack(logits).detach().mean(0))
 

@@ -4,7 +4,7 @@
     L_c = -mean_i sum_k t_ik log s_ik
     L_p = sum_k q_k log(q_k / sbar_k)                        sbar = mean of s over the whole batch
     L_e = -mean_i sum_k s_ik log s_ik
-    t <- mean of s over the last 10 epochs                   after each epoch from `begin` on
+    t <- mean of s over the last 10 visits of the sample     after each epoch from `begin` on
 
 Stage "labels" trains at a high, constant learning rate, which keeps a network from memorising.
 Stage "train" starts from new weights, with plain cross entropy on the final t. L_p keeps labels
@@ -17,6 +17,8 @@ and b. Lengths are rescaled to the run: 200/320, 70/320, 120/320.
 
 Where we differ from the authors' code:
 
+- The mean is over visits, not over epochs: they differ if an epoch does not have all samples
+  (`data.epoch`). A sample that was not visited yet keeps its label.
 - L_p is the KL divergence; theirs leaves out its constant. The gradient is the same.
 - `prior=given` takes q from the given labels, for data that are not balanced; theirs is uniform.
 - The second stage uses the run's optimiser (theirs: rate 0.2, a tenth after each third).
@@ -41,6 +43,7 @@ from surelabel.core import (
     Clock,
     Method,
     Pass,
+    Problem,
     Rows,
     Run,
     SampleStore,
@@ -53,6 +56,7 @@ from surelabel.core import (
     total,
 )
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 
 PUBLISHED_EPOCHS = 320
 LABEL_SHARE = 200 / PUBLISHED_EPOCHS
@@ -83,7 +87,7 @@ class JointOptimization(Method):
         prior_weight: a, the weight of the term that keeps classes in proportion
         entropy_weight: b, the weight of the term that makes predictions definite
         begin: epochs before labels change; default the published share, 70/320
-        window: epochs whose predictions are averaged to a label; default the authors' 10, or as
+        window: visits whose predictions are averaged to a label; default the authors' 10, or as
           many as come before labels change
         prior: q, the proportion of classes: uniform, or as the given labels have it
     """
@@ -127,9 +131,19 @@ class JointOptimization(Method):
         rest = self.task.epochs - self.label_epochs
         return [labels, Stage("train", rest, self.step, reset="new")] if rest else [labels]
 
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of labels that never change."""
+        if problem != "settings":
+            return super().advice(problem)
+        default = min(self.task.epochs_of(BEGIN_SHARE), self.label_epochs)
+        # A row counts if it was visited at all before the last update, which ends the stage.
+        left = self.label_epochs if self.begin <= self.label_epochs else 0
+        settings = ("begin", self.begin, left, default)
+        return warn_of_late_start(self.task, *settings, "no label can change", left_by_default=self.label_epochs)
+
     @property
     def stores(self) -> list[SampleStore]:
-        """A ring of tables, with the predictions of each epoch in the window."""
+        """The predictions at the last visits, the latest first; zero where there was none."""
         return cast(list[SampleStore], list(self.recent))
 
     def plan(self, run: Run) -> list[Pass]:
@@ -143,10 +157,17 @@ class JointOptimization(Method):
         if run.clock.epoch >= self.begin:
             self.target.average(self.stores)
 
-    def label_step(self, batch: Batch, clock: Clock) -> Step:
+    def remember(self, index: Tensor, probability: Tensor) -> None:
+        """Store the latest predictions of rows, and forget the oldest ones."""
+        for store in self.stores:
+            earlier = store.read(index)
+            store.write(index, probability)
+            probability = earlier
+
+    def label_step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute L_c + a L_p + b L_e, and store the predictions."""
         logits = self.network(batch.x).logits
-        self.stores[(clock.epoch - 1) % len(self.stores)].write(batch.index, logits.softmax(1))
+        self.remember(batch.index, logits.softmax(1))
         terms = {
             "cross_entropy": batch.mean(cross_entropy(logits, self.target.read(batch.index))),
             "prior": self.prior_weight * prior_divergence(logits, batch.weight, self.class_prior),

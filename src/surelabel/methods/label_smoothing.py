@@ -6,7 +6,8 @@
 eps = 0.1 is the usual value, and the loss is identical to PyTorch's `label_smoothing`. The other
 convention, eps spread over the K - 1 wrong classes only, is this one with eps K / (K - 1). It is a
 baseline rather than a robust loss: it softens right and wrong labels alike. The verdict is the
-default one: the method has no score of its own.
+default one: the method has no score of its own. A label that a person has confirmed is treated like
+any other.
 """
 
 from typing import Annotated

@@ -6,7 +6,7 @@ learns slowly, and with many classes hardly at all.
 
 The method has no hyperparameter. The code of later papers uses half of it, 1 - p_y, which is the
 same at twice the learning rate; we keep the paper's factor. The verdict is the default one: the
-method has no score of its own.
+method has no score of its own. A label that a person has confirmed is treated like any other.
 """
 
 from surelabel.core import Batch, Clock, Method, Step, Task

@@ -29,7 +29,7 @@ Where we differ from the authors' code:
   network with two heads.
 
 The verdict is the default one, the running mean of the student's p at the given label; on digits it
-beats the teacher's final p.
+beats the teacher's final p. A label that a person has confirmed is treated like any other.
 """
 
 import math

@@ -34,6 +34,8 @@ Where we differ from the authors' code:
 - The verdict is the default: the running mean of p at the given label (AUROC 0.984 on digits at
   40 % symmetric noise, against 0.89 of the final p, of which v is a step function). v at the end of
   training is evidence, under "weight".
+- A label that a person has confirmed has v = 1 under every curriculum; example dropout, which is
+  random, leaves it out as often as any other.
 - The data-driven mentor (MentorNet-DD) is missing: it learns from known clean labels, which no
   method here receives.
 """
@@ -217,7 +219,7 @@ class MentorNet(Method):
         self.update_threshold(loss.detach(), batch)
         dropout = self.early_dropout if percent < EARLY_PART else self.dropout
         part = random_part(batch, dropout, clock.generator("dropout"))
-        weight = self.weights(loss.detach(), percent) * part
+        weight = self.weights(loss.detach(), percent).masked_fill(self.trusted[batch.index], 1.0) * part
         return Step({"weighted": batch.mean(weight * loss)}, seen=logits.detach())
 
     def update_threshold(self, loss: Tensor, batch: Batch) -> None:

@@ -17,6 +17,7 @@ labels enter as one soft target, which is the same loss. The method keeps no sta
 - A mixed input belongs to no single sample. The history of samples therefore comes from evaluation
   passes on unmixed inputs every few epochs, and the verdict is the default one on that history,
   the running mean of p at the given label.
+- A label that a person has confirmed is treated like any other.
 """
 
 import torch.nn.functional as F
@@ -49,4 +50,5 @@ class Mixup(Method):
         mixing_weight = draw_mixing_weight(self.alpha, clock) if self.alpha > 0 else 1.0
         given = F.one_hot(batch.label, self.task.num_classes).float()
         ((x, target),) = mix([(batch.x, given, batch.weight)], mixing_weight, clock)
-        return Step({"mixup": batch.mean(cross_entropy(self.network(x).logits, target))})
+        loss = batch.mean(cross_entropy(self.network(x).logits, target))
+        return Step({"mixup": loss}, is_mixed=self.alpha > 0)

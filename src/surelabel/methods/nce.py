@@ -18,7 +18,8 @@ pair, the best on digits.
 
 Where we differ from the authors' code: p is not clamped, because log_softmax and expm1 do not need
 it. Their normalised MAE and RCE are left out: they are wrongly scaled there, and in truth only
-scaled MAE. The verdict is the default one: the method has no score of its own.
+scaled MAE. The verdict is the default one: the method has no score of its own. A label that a
+person has confirmed is treated like any other.
 """
 
 import math

@@ -24,6 +24,7 @@ Where we differ from the authors' code:
   add one count to each diagonal entry, so that such a row is the identity's.
 - The loss of an epoch is known at the start of the next one, so that a stage ends an epoch later
   than theirs.
+- T is the identity for a label that a person has confirmed, which is never held out either.
 - The complex model, in which T depends on the sample, is not implemented.
 
 Weight decay acts on b as on any weight: it pulls T's rows slightly towards uniform.
@@ -38,10 +39,10 @@ from collections.abc import Callable
 import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._selection import held_out_rows
 
 HELD_OUT_SHARE = 0.1
 SMALLEST_TRANSITION = 1e-8
@@ -49,20 +50,18 @@ SMALLEST_TRANSITION = 1e-8
 
 
 class NoiseLayer(nn.Module):
-    """Maps (B, K) log p to (B, K) log (p T); T's rows are a softmax of trainable numbers."""
+    """Maps (B, K) log p to (B,) log (p T)[y]; T's rows are a softmax of trainable numbers."""
 
     def __init__(self, num_classes: int) -> None:
         super().__init__()
         self.logits = nn.Parameter(torch.zeros(num_classes, num_classes))
 
-    def forward(self, log_probability: Tensor) -> Tensor:
-        """Compute log (p T) as a log-sum-exp, which is exact for small p."""
-        return torch.logsumexp(log_probability[:, :, None] + self.logits.log_softmax(1), 1)
+    def forward(self, log_probability: Tensor, label: Tensor) -> Tensor:
+        """Compute log (p T)[y] as a log-sum-exp, which is exact for small p.
 
-
-def adapted_loss(log_given: Tensor, label: Tensor) -> Tensor:
-    """Return the (B,) negative of (B, K) log (p T) at the given label."""
-    return F.nll_loss(log_given, label, reduction="none")
+        Only T's columns at the labels are read, so that the cost is that of (B, K) numbers.
+        """
+        return torch.logsumexp(log_probability + self.logits.log_softmax(1).t()[label], 1)
 
 
 def confusion_matrix(prediction: Tensor, given: Tensor, num_classes: int) -> Tensor:
@@ -98,9 +97,7 @@ class NoiseAdaptation(Method):
         self.patience = patience
         self.network = task.network()
         self.noise = NoiseLayer(task.num_classes)
-        generator = torch.Generator().manual_seed(task.seed)
-        order = torch.randperm(task.num_samples, generator=generator)
-        self.register_buffer("held_out", order < int(HELD_OUT_SHARE * task.num_samples))
+        self.register_buffer("held_out", held_out_rows(task, HELD_OUT_SHARE))
         self.register_buffer("best_loss", torch.tensor(torch.inf))
         self.register_buffer("stale", torch.tensor(0))
 
@@ -158,7 +155,8 @@ class NoiseAdaptation(Method):
 
     def adapted_loss(self, batch: Batch) -> Tensor:
         """Return (B,) -log (p T)[y]."""
-        return adapted_loss(self.noise(self.network(batch.x).logits.log_softmax(1)), batch.label)
+        log_given: Tensor = self.noise(self.network(batch.x).logits.log_softmax(1), batch.label)
+        return -log_given
 
     def first_step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute the cross entropy of the classifier."""
@@ -176,9 +174,10 @@ class NoiseAdaptation(Method):
         self.stale.zero_()
 
     def step(self, batch: Batch, _clock: Clock) -> Step:
-        """Compute -log (p T)[y]."""
+        """Compute -log (p T)[y], and -log p_y for a label that is confirmed."""
         logits = self.network(batch.x).logits
-        loss = adapted_loss(self.noise(logits.log_softmax(1)), batch.label)
+        adapted = -self.noise(logits.log_softmax(1), batch.label)
+        loss = torch.where(self.trusted[batch.index], cross_entropy(logits, batch.label), adapted)
         return Step({"noise_adaptation": batch.mean(loss)}, seen=logits.detach())
 
     @property

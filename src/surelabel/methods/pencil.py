@@ -45,6 +45,7 @@ from torch.nn import functional as F
 from surelabel.config import Constant, OptimiserConfig
 from surelabel.core import Batch, Clock, Method, Problem, Rows, SampleStore, Stage, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_late_start
 
 BACKBONE_SHARE = 70 / 320
 LABELS_END_SHARE = 200 / 320
@@ -120,14 +121,18 @@ class PENCIL(Method):
     def stages(self) -> list[Stage]:
         """Train the backbone, then labels too, then with fixed labels; short runs end earlier."""
         optimiser = OptimiserConfig(rate=self.rate, weight_decay=1e-4, schedule=Constant())
-        end = min(self.task.epochs_of(LABELS_END_SHARE, least=self.backbone + 1), self.task.epochs)
-        second, third = end - self.backbone, self.task.epochs - end
+        second = self.label_epochs(self.backbone)
+        third = self.task.epochs - self.backbone - second
         stages = [
             Stage("backbone", self.backbone, self.backbone_step, optimiser=optimiser),
             Stage("labels", second, self.label_step, optimiser=optimiser),
             Stage("train", third, self.step),
         ]
         return [stage for stage in stages if stage.epochs > 0]
+
+    def label_epochs(self, backbone: int) -> int:
+        """Return the epochs of the second stage after a first one of `backbone` epochs."""
+        return min(self.task.epochs_of(LABELS_END_SHARE, least=backbone + 1), self.task.epochs) - backbone
 
     def backbone_step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute cross entropy with the given labels."""
@@ -161,15 +166,20 @@ class PENCIL(Method):
         return [TargetTable(self.label)]
 
     def advice(self, problem: Problem) -> list[str]:
-        """Warn of a weight with which the given label stays the likeliest for ever."""
+        """Warn of labels that never change, or whose given class stays the likeliest for ever."""
         if problem != "settings":
             return super().advice(problem)
+        default = self.task.epochs_of(BACKBONE_SHARE)
+        left, by_default = (self.label_epochs(length) for length in (self.backbone, default))
+        settings = ("backbone", self.backbone, left, default)
+        late = warn_of_late_start(self.task, *settings, "no label can change", left_by_default=by_default)
         largest = 1 / self.task.num_classes
         if self.given_weight < largest:
-            return []
+            return late
         return [
+            *late,
             f"method.given_weight={self.given_weight:g} can never correct a label; "
-            f"use given_weight={PUBLISHED_GIVEN_WEIGHT * largest:.2g}, or any value below 1/K = {largest:.2g}"
+            f"use given_weight={PUBLISHED_GIVEN_WEIGHT * largest:.2g}, or any value below 1/K = {largest:.2g}",
         ]
 
     def verdict(self, rows: Rows) -> Verdict:

@@ -21,8 +21,9 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
 
-from surelabel.core import Batch, Clock, Method, Rows, SampleStore, Step, TargetTable, Task, Verdict
+from surelabel.core import Batch, Clock, Method, Problem, Rows, SampleStore, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._targets import momentum_for
 
 PUBLISHED_START_SHARE = 60 / 200
 
@@ -64,6 +65,23 @@ class SAT(Method):
             weight = target.amax(1)
             loss = batch.mean(weight * cross_entropy(logits, target)) / batch.mean(weight)
         return Step({"cross_entropy": loss}, seen=logits.detach())
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of labels that keep more than half of their weight in the targets."""
+        if problem != "settings":
+            return super().advice(problem)
+        updates = max(0, self.task.epochs - self.correction_start) * self.task.visits_per_epoch
+        if updates and self.momentum**updates <= 0.5:
+            return []
+        default = self.task.epochs_of(PUBLISHED_START_SHARE)
+        possible = max(0, self.task.epochs - default) * self.task.visits_per_epoch
+        advice = f"correction_start={default}"
+        if self.momentum**possible > 0.5:
+            advice += f" and {momentum_for(possible)}"
+        return [
+            f"these settings can never correct a label: {updates:.3g} target update(s) of a row in {self.task.epochs} "
+            f"epochs (correction_start={self.correction_start}, momentum={self.momentum}); use {advice}"
+        ]
 
     def target_tables(self) -> list[TargetTable]:
         """Return the table of t."""

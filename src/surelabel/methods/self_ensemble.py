@@ -26,6 +26,7 @@ We decided:
   improve the held-out accuracy, and return the best model; here iterations continue to the end of
   the run, whose result is the last teacher, as every method's is its last epoch.
 - The held-out tenth is part of the training rows: it is trained on without its labels.
+- A label that a person has confirmed is always kept and never held out.
 - If filtering removes all labels of a class, the class keeps all of them: it could not come back
   otherwise.
 - The score of an epoch is known at the start of the next one, so that an iteration ends an epoch
@@ -60,6 +61,7 @@ from surelabel.core import (
     View,
 )
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._selection import held_out_rows
 from surelabel.methods.mean_teacher import disagreement, ramp_up, warmed_up
 
 HELD_OUT_SHARE = 0.1
@@ -135,8 +137,7 @@ class SelfEnsemble(Method):
         # The best teacher of this iteration.
         self.best = copy.deepcopy(self.network).requires_grad_(False)
         self.ensemble = SampleStore(task.num_samples, task.num_classes)
-        order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
-        self.register_buffer("held_out", order < int(HELD_OUT_SHARE * task.num_samples))
+        self.register_buffer("held_out", held_out_rows(task, HELD_OUT_SHARE))
         self.register_buffer("kept", ~self.held_out)
         self.register_buffer("best_kept", ~self.held_out)
         self.register_buffer("best_score", torch.tensor(-1.0))
@@ -173,7 +174,7 @@ class SelfEnsemble(Method):
         if score > self.best_score:
             self.best_score.copy_(score)
             self.stale.zero_()
-            self.best_kept.copy_(filtered(self.ensemble.whole(), self.given, ~self.held_out))
+            self.best_kept.copy_(filtered(self.ensemble.whole(), self.given, ~self.held_out) | self.trusted)
             copy_weights(self.teacher.network, self.best)
         else:
             self.stale += 1

@@ -11,7 +11,8 @@ digits, which a network memorises, need MNIST's 0.01.
 A is the natural logarithm of the 1e-4 to which their code clamps the label, -9.21; the -4 that the
 text and threads mention is its logarithm in base 10, and would make the reverse term 2.3 times
 smaller. Where we differ: p is not clamped, because 1 - p_y needs no logarithm. The verdict is the
-default, because the method has no per-sample state.
+default, because the method has no per-sample state. A label that a person has confirmed is treated
+like any other.
 """
 
 import math

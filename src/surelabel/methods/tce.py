@@ -9,7 +9,7 @@ The authors published no code. Formula and range are from a summary of the paper
 formula against both limits. The paper chooses t from 2 to 6 for each data set; our default is 2,
 the most robust of them, as digits confirm. A loss also known as "Taylor cross entropy", which
 replaces the softmax by a Taylor softmax too, is a different one. The verdict is the default one:
-the method has no score of its own.
+the method has no score of its own. A label that a person has confirmed is treated like any other.
 """
 
 from pydantic import PositiveInt

@@ -10,6 +10,7 @@ from surelabel.paper.results import Entry, Summary, Table
 from surelabel.paper.tables import RULES, Published, find_scale
 
 Grid = list[list[str]]
+_CAR = {"paper": "the paper's text", "code": "its authors' code"}
 
 
 def write_table(table: Table, folder: Path) -> list[Path]:
@@ -24,7 +25,8 @@ def write_table(table: Table, folder: Path) -> list[Path]:
 
 def to_markdown(table: Table) -> str:
     """Return the table as in the paper, then every number by every rule."""
-    head = f"# {table.preset.title}\n\nScale {table.scale}; ours trained with protocol {table.protocol}."
+    head = f"# {table.preset.title}\n\nScale {table.scale}; ours trained with protocol {table.protocol}, "
+    head += f"CAR as in {_CAR[table.car]}."
     legend = (
         f"Ours in percent, mean ± standard deviation over seeds (number of seeds), {RULES[table.rule]}; "
         "after the stroke the published number, and ours minus it. Empty: not run, or not published."
@@ -42,7 +44,7 @@ def to_latex(table: Table) -> str:
     body = [" & ".join(map(_escape, row)) + r" \\" for row in rows]
     width = len(rows[0])
     lines = [
-        f"% scale {table.scale}, protocol {table.protocol}, {RULES[table.rule]}; "
+        f"% scale {table.scale}, protocol {table.protocol}, CAR as in {_CAR[table.car]}, {RULES[table.rule]}; "
         "in brackets as published, and ours minus it",
         rf"\begin{{tabular}}{{l{'c' * (width - 1)}}}",
         r"\toprule",
@@ -63,7 +65,7 @@ def to_csv(table: Table) -> str:
     keys = list(table.entries[0].cell) if table.entries else []
     ours = [f"{rule}_{part}" for rule in rules for part in ("mean", "std")]
     theirs = ["published_mean", "published_std", "published_protocol", "published_source", "published_note"]
-    columns = ["table", *keys, "measure", "scale", "protocol", "num_planned", "num_done", *ours, *theirs]
+    columns = ["table", *keys, "measure", "scale", "protocol", "car", "num_planned", "num_done", *ours, *theirs]
     writer.writerow([*columns, "difference", "also_published"])
     for entry in table.entries:
         writer.writerow(
@@ -73,6 +75,7 @@ def to_csv(table: Table) -> str:
                 entry.measure.key,
                 table.scale,
                 table.protocol,
+                table.car,
                 entry.num_planned,
                 entry.num_done,
                 *(part for rule in rules for part in _summary_parts(entry.summaries[rule])),

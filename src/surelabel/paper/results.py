@@ -55,6 +55,8 @@ class Table:
     preset: Preset
     scale: str
     protocol: str
+    car: str
+    """The version of CAR, which the text or the code defines."""
     entries: tuple[Entry, ...]
 
     @property
@@ -70,6 +72,7 @@ def make_table(
     *,
     scale: str = "paper",
     protocol: str = "car",
+    car: str = "paper",
     with_unplanned: bool = False,
 ) -> Table:
     """Return the results of the finished runs in folder/runs, for the cells of these trials.
@@ -94,7 +97,7 @@ def make_table(
         for cell, group in [*_group_by_cell(trials), *(_unplanned(numbers, trials) if with_unplanned else [])]
         for measure in preset.measures
     ]
-    return Table(preset, scale, protocol, tuple(entries))
+    return Table(preset, scale, protocol, car, tuple(entries))
 
 
 def _group_by_cell(trials: Sequence[Trial]) -> list[tuple[Cell, list[Trial]]]:

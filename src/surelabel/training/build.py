@@ -174,7 +174,13 @@ def task(
         restart_period=config.optimiser.rate_period,
         seed=seed,
         trusted=trusted,
+        visits_per_epoch=_visits_per_epoch(config, len(given)),
     )
+
+
+def _visits_per_epoch(config: RunConfig, num_rows: int) -> float:
+    epoch = config.data.epoch
+    return 1.0 if epoch == "all" else min(1.0, epoch.batches * config.train.batch_size / max(1, num_rows))
 
 
 def method(config: RunConfig, task: Task) -> Method:

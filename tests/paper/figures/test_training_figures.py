@@ -51,9 +51,12 @@ def test_gradient_shares_in_percent_where_they_were_measured():
     assert gradient_shares(METRICS) == {"clean": ([1, 3], [75, 40]), "false": ([1, 3], [25, 60])}
     figure = gradient_figure({"a": METRICS, "b": None})
     assert [list(line.get_ydata()) for line in figure.axes[0].lines] == [[75, 40], [25, 60]]
+    assert words_in(figure.axes[0]) == ["not measured in 1 of 3 epochs"]
     assert words_in(figure.axes[1]) == [NOT_RUN]
     text = gradient_text({"a": METRICS, "b": None})
     assert "25.0 % in epoch 1, 60.0 % in epoch 3" in text
+    assert "not measured in 1 of 3 epochs" in text
+    assert "not measured" not in gradient_text({"a": METRICS[::2]})
     assert text.endswith("Not run: b.")
 
 

@@ -108,6 +108,7 @@ def test_three_formats_and_empty_cells(some_runs, tmp_path):
     assert "92.00 ± 2.83 (2) / 93.49 ± 0.07, -1.49 |" in markdown
     assert "| / 75.38 ± 0.08 |" in markdown
     assert "(oracle)" in markdown
+    assert "CAR as in the paper's text." in markdown
     assert "full protocol" not in markdown
     (scaled, *_) = write_table(make_table("table1", trials, folder, scale="small"), tmp_path / "scaled")
     assert "full protocol" in scaled.read_text(encoding="utf-8")

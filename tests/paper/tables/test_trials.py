@@ -128,3 +128,32 @@ def test_a_name_tells_configurations_apart_and_nothing_else():
     names = {named(optimiser=optimiser.model_copy(update={"schedule": kind})) for kind in kinds}
     assert len(names) == 5
     assert named(train=train.model_copy(update={"epochs": 3})) != trial.name
+
+
+CODE = {"log_zero": pytest.approx(-9.2103, abs=1e-4), "target_floor": 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("name", "differences"),
+    [
+        ("table1", {"reverse_weight": 0.0, "threshold": 0.0}),
+        ("correction", {"reverse_weight": 0.0, "threshold": 0.0}),
+        ("table2", {"momentum": 0.9}),
+        ("table3", {}),
+    ],
+)
+def test_car_follows_the_paper_or_its_authors_code(name, differences):
+    pairs = zip(plan_trials(name), plan_trials(name, car="code"), strict=True)
+    for paper, code in pairs:
+        if code.config.method.name != "car":
+            assert code.name == paper.name
+            continue
+        assert "log_zero" not in paper.config.method.options
+        assert code.config.method.options == {**paper.config.method.options, **differences, **CODE}
+
+
+def test_only_tables_of_results_have_the_code_of_car():
+    with pytest.raises(ConfigError, match="it has paper"):
+        plan_trials("ablation", car="code")
+    with pytest.raises(ConfigError, match="paper, code"):
+        plan_trials("table1", car="text")

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from surelabel.plotting.curves import Curve, Rows
 from surelabel.plotting.drawing import (
     BLUE,
+    GREY,
     TEXT,
     VERMILION,
     add_legend,
@@ -30,6 +31,12 @@ def gradient_shares(rows: Rows) -> dict[str, Curve]:
     return {name: (epochs, [100 * row[MEASURED][name] for row in measured]) for name in STYLES}
 
 
+def unmeasured_text(rows: Rows) -> str:
+    """Return in how many epochs the gradient was not measured, for example with mixed inputs."""
+    missing = sum(MEASURED not in row for row in rows)
+    return f"not measured in {missing} of {len(rows)} epochs" if missing else ""
+
+
 def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
     """Draw a panel for the metrics of each run, by its title; a panel without a run stays empty."""
     figure, axes = make_panels(1, len(runs), PANEL)
@@ -40,6 +47,7 @@ def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
             leave_empty(one, title)
         else:
             _draw(one, title, gradient_shares(rows))
+            one.text(0.5, 0.5, unmeasured_text(rows), transform=one.transAxes, ha="center", color=GREY, fontsize=TEXT)
     axes[0, 0].set_ylabel("Share of the gradient (%)", fontsize=TEXT)
     add_legend(figure, 2)
     return figure
@@ -47,7 +55,7 @@ def gradient_figure(runs: Mapping[str, Rows | None]) -> Figure:
 
 def gradient_text(runs: Mapping[str, Rows | None]) -> str:
     """Return the first, middle and last epoch of each panel in words."""
-    parts = [_describe(title, gradient_shares(rows)) for title, rows in runs.items() if rows is not None]
+    parts = [_describe(title, rows) for title, rows in runs.items() if rows is not None]
     return " ".join(parts) + missing_text([title for title, rows in runs.items() if rows is None])
 
 
@@ -60,10 +68,11 @@ def _draw(axes: Axes, title: str, shares: Mapping[str, Curve]) -> None:
     axes.set_title(title, fontsize=TEXT)
 
 
-def _describe(title: str, shares: Mapping[str, Curve]) -> str:
-    epochs, values = shares["false"]
+def _describe(title: str, rows: Rows) -> str:
+    epochs, values = gradient_shares(rows)["false"]
     if not epochs:
         return f"{title}: the gradient was not measured."
     places = sorted({0, len(epochs) // 2, len(epochs) - 1})
     words = ", ".join(f"{values[at]:.1f} % in epoch {epochs[at]}" for at in places)
-    return f"{title}: false labels have {words} of the gradient, clean labels the rest."
+    missing = f" It was {text}." if (text := unmeasured_text(rows)) else ""
+    return f"{title}: false labels have {words} of the gradient, clean labels the rest.{missing}"

@@ -3,6 +3,7 @@
 docs/decisions/0008-reproduction.md explains the choice of noise.
 """
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,6 +70,22 @@ PUBLISHED: dict[Setting, CarSetting] = {
 """From the paper's appendix."""
 CLOTHING1M = CarSetting(50.0, 0.1, 60, momentum=0.8)
 WEBVISION = CarSetting(50.0, 0.1, 200)
+
+CAR_VERSIONS = ("paper", "code")
+"""What CAR's row follows: the text of 2021, or the code of 2022 (MacLLL/NAL)."""
+_CODE = {"log_zero": math.log(1e-4), "target_floor": 1e-4}
+_CODE_SETTINGS: dict[str, dict[str, Any]] = {
+    # beta and delta are 0 in all its CIFAR runs; lambda, E_c and alpha are left to be picked from
+    # the paper's grid.
+    **{data: {"reverse_weight": 0.0, "threshold": 0.0} for data in CIFARS},
+    "clothing1m": {"momentum": 0.9},
+    "webvision": {},
+}
+
+
+def as_in(version: str, data: str) -> dict[str, Any]:
+    """Return the options of CAR in which a version differs from the paper, on a data set."""
+    return {**_CODE_SETTINGS[data], **_CODE} if version == "code" else {}
 
 
 def car_setting(scale: Scale, data: str, noise: str) -> CarSetting:

@@ -10,8 +10,10 @@ from surelabel.paper.tables.cifar_settings import (
     ALL_SETTINGS,
     ASYMMETRIC,
     ASYMMETRIC_NOISES,
+    CAR_VERSIONS,
     SYMMETRIC,
     Setting,
+    as_in,
     car_setting,
     settings_with,
 )
@@ -57,10 +59,15 @@ _SHARED_IS_ORIGINAL = frozenset({"car"})
 """Methods whose own paper uses the shared protocol."""
 
 
-def table1_options(method: str, scale: Scale, data: str, noise: str) -> dict[str, Any]:
-    """Return the options of a method in Table 1."""
-    tuned = {**_TUNED.get((data, noise), {}), "car": car_setting(scale, data, noise).options()}
+def table1_options(method: str, version: str, scale: Scale, data: str, noise: str) -> dict[str, Any]:
+    """Return the options of a method in Table 1, for a version of CAR."""
+    tuned = {**_TUNED.get((data, noise), {}), "car": _version_options(version, scale, data, noise)}
     return {**_SHARED_SCHEDULE.get(method, {}), **tuned.get(method, {})}
+
+
+def _version_options(version: str, scale: Scale, data: str, noise: str) -> dict[str, Any]:
+    """Return the options of a version of CAR."""
+    return car_setting(scale, data, noise).options(**as_in(version, data))
 
 
 def _original_protocol(method: str, scale: Scale, data: str, noise: str) -> Protocol | None:
@@ -73,7 +80,7 @@ def _original_protocol(method: str, scale: Scale, data: str, noise: str) -> Prot
 
 def _table1(plan: Plan) -> Iterator[CifarRow]:
     for method in TABLE1_METHODS:
-        row = CifarRow({"method": method}, method, ALL_SETTINGS, partial(table1_options, method))
+        row = CifarRow({"method": method}, method, ALL_SETTINGS, partial(table1_options, method, plan.car))
         if plan.protocol == "original":
             row = replace(row, protocol=partial(_original_protocol, method))
         yield row
@@ -122,8 +129,8 @@ def _strategies(_: Plan) -> Iterator[CifarRow]:
         yield CifarRow(cell, "cross_entropy", _ABLATION_SETTINGS, options)
 
 
-def _correction(_: Plan) -> Iterator[CifarRow]:
-    yield CifarRow({"method": "car"}, "car", ALL_SETTINGS, car_options())
+def _correction(plan: Plan) -> Iterator[CifarRow]:
+    yield CifarRow({"method": "car"}, "car", ALL_SETTINGS, partial(_version_options, plan.car))
 
 
 TABLE1 = cifar_preset(
@@ -133,6 +140,7 @@ TABLE1 = cifar_preset(
     rows=("method",),
     published="table1",
     protocols=("car", "original"),
+    car_versions=CAR_VERSIONS,
 )
 ABLATION = cifar_preset(
     "ablation",
@@ -156,4 +164,5 @@ CORRECTION_ACCURACY = cifar_preset(
     measures=(CORRECTION,),
     rules=(LAST,),
     published="correction",
+    car_versions=CAR_VERSIONS,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from surelabel.config import DataConfig, MethodConfig, ModelConfig, NoiseConfig, RunConfig, TrainConfig
 from surelabel.jobs import Trial
-from surelabel.paper.tables.cifar_settings import Setting, make_noise
+from surelabel.paper.tables.cifar_settings import CAR_VERSIONS, Setting, make_noise
 from surelabel.paper.tables.scales import PAPER, SCALES, Protocol, Scale
 
 LAST, BEST_VALIDATION, BEST_TEST, BEST_CLEAN_VALIDATION = (
@@ -49,6 +49,8 @@ class Plan:
 
     scale: Scale = PAPER
     protocol: str = "car"
+    car: str = "paper"
+    """The version of CAR, one of CAR_VERSIONS."""
     data: Path | None = None
     folder: Path = Path("reproduction")
 
@@ -86,6 +88,7 @@ class Preset:
     """The csv with the published numbers, if there are any."""
     scales: tuple[str, ...] = tuple(SCALES)
     protocols: tuple[str, ...] = ("car",)
+    car_versions: tuple[str, ...] = CAR_VERSIONS[:1]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from surelabel.config import Batches, CosineRestarts, DataConfig, ModelConfig, OptimiserConfig
 from surelabel.jobs import Trial
 from surelabel.paper.tables import original_protocols
-from surelabel.paper.tables.cifar_settings import CLOTHING1M, WEBVISION
+from surelabel.paper.tables.cifar_settings import CAR_VERSIONS, CLOTHING1M, WEBVISION, as_in
 from surelabel.paper.tables.preset import (
     BEST_CLEAN_VALIDATION,
     BEST_TEST,
@@ -33,7 +33,6 @@ _CLOTHING1M_METHODS: dict[str, dict[str, Any]] = {
     "elr": {"regularisation": 3.0, "momentum": 0.7},
     "elr_plus": {"average_decay": 0.9999},
     "dividemix": {"unlabelled_weight": 0.0, "mixup_alpha": 0.5, "warm_up": 1, "confidence_penalty": True},
-    "car": CLOTHING1M.options(),
 }
 _CLOTHING1M_PROTOCOL = Protocol(
     400,
@@ -49,7 +48,6 @@ _WEBVISION_METHODS: dict[str, dict[str, Any]] = {
     "elr": {"regularisation": 3.0, "momentum": 0.7},
     "dividemix": {"unlabelled_weight": 0.0, "mixup_alpha": 0.5, "warm_up": 1},
     "elr_plus": {},
-    "car": WEBVISION.options(),
 }
 _WEBVISION_PROTOCOL = Protocol(
     500,
@@ -61,16 +59,18 @@ _WEBVISION_PROTOCOL = Protocol(
 def _clothing1m(plan: Plan) -> list[Trial]:
     data = DataConfig(source="clothing1m", root=plan.root("clothing1m"))
     model = ModelConfig(name="resnet50", weights="pretrained")
-    protocols = _protocols(plan, _CLOTHING1M_METHODS, _CLOTHING1M_PROTOCOL, original_protocols.CLOTHING1M)
-    return _make_trials(_CLOTHING1M_METHODS, protocols, data, model)
+    methods = {**_CLOTHING1M_METHODS, "car": CLOTHING1M.options(**as_in(plan.car, "clothing1m"))}
+    protocols = _protocols(plan, methods, _CLOTHING1M_PROTOCOL, original_protocols.CLOTHING1M)
+    return _make_trials(methods, protocols, data, model)
 
 
 def _webvision(plan: Plan) -> list[Trial]:
     options = {"ilsvrc12": plan.extra_root("ilsvrc12")}
     data = DataConfig(source="webvision", root=plan.root("webvision"), options=options)
     model = ModelConfig(name="timm:inception_resnet_v2")
-    protocols = _protocols(plan, _WEBVISION_METHODS, _WEBVISION_PROTOCOL, original_protocols.WEBVISION)
-    return _make_trials(_WEBVISION_METHODS, protocols, data, model)
+    methods = {**_WEBVISION_METHODS, "car": WEBVISION.options(**as_in(plan.car, "webvision"))}
+    protocols = _protocols(plan, methods, _WEBVISION_PROTOCOL, original_protocols.WEBVISION)
+    return _make_trials(methods, protocols, data, model)
 
 
 def _protocols(
@@ -103,6 +103,7 @@ TABLE2 = Preset(
     published="table2",
     scales=("paper",),
     protocols=("car", "original"),
+    car_versions=CAR_VERSIONS,
 )
 TABLE3 = Preset(
     "table3",
@@ -118,4 +119,5 @@ TABLE3 = Preset(
     published="table3",
     scales=("paper",),
     protocols=("car", "original"),
+    car_versions=CAR_VERSIONS,
 )

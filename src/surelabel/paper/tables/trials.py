@@ -39,6 +39,7 @@ def plan_trials(
     *,
     scale: str = "paper",
     protocol: str = "car",
+    car: str = "paper",
     only: Mapping[str, Collection[str]] | None = None,
     data: Path | None = None,
     folder: Path = Path("reproduction"),
@@ -55,7 +56,9 @@ def plan_trials(
         raise ConfigError(f"protocol: {name} has no {protocol!r}; it has {', '.join(preset.protocols)}")
     if not chosen.is_published and protocol in preset.protocols[1:]:
         raise ConfigError(f"protocol: {protocol} is for scale paper; at scale {scale} everybody trains alike: car")
-    return select_trials(preset.trials(Plan(chosen, protocol, data, folder)), only)
+    if car not in preset.car_versions:
+        raise ConfigError(f"car: {name} has no {car!r}; it has {', '.join(preset.car_versions)}")
+    return select_trials(preset.trials(Plan(chosen, protocol, car, data, folder)), only)
 
 
 def parse_only(text: str) -> dict[str, list[str]]:
