@@ -282,6 +282,8 @@ class TrainConfig(Part):
     """Device to train on."""
     devices: int = Field(1, ge=1)
     """Number of processes that train together."""
+    sync_batch_norm: bool = True
+    """Normalise over the rows of all processes, as one would; off is faster, by each one's rows."""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Numeric precision of the networks; losses and per-sample state are always float32."""
     threads: int | None = Field(None, ge=1)

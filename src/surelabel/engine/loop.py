@@ -77,7 +77,7 @@ class Engine:
         self.method = setup.method
         self.averages = [module for module in self.method.modules() if isinstance(module, EMA)]
         self._fix_trusted_rows()
-        distributed.wrap(self.fabric, self.method, self.config.train.replicate_below)
+        distributed.wrap(self.fabric, self.method, self.config.train)
         train = setup.corpus.train
         self.record = SampleRecord(train.label, setup.corpus.num_classes).to(self.device)
         self.position = Position()

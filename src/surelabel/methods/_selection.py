@@ -37,7 +37,7 @@ def easiest(loss: Tensor, batch: Batch, forget_share: float, among: Tensor | Non
     allowed = batch.weight > 0 if among is None else (batch.weight > 0) & among
     allowed_everywhere = gathered(allowed)
     keep = max(1, int((1 - forget_share) * int(allowed_everywhere.sum()) + ROUNDING))
-    return own_rows(smallest(gathered(loss.detach()), keep, allowed=allowed_everywhere))
+    return own_rows(smallest(gathered(loss.detach()), keep, allowed=allowed_everywhere), loss)
 
 
 def estimate_noise_rate(losses: Tensor) -> float:

@@ -87,7 +87,7 @@ def draw_complementary(
     draws = torch.randint(1, max(num_classes, 2), (int(real.sum()), count), generator=generator)
     shift = torch.ones(len(real), count, dtype=torch.long, device=label.device)
     shift[real] = draws.to(label.device)
-    return (label[:, None] + own_rows(shift)) % num_classes
+    return (label[:, None] + own_rows(shift, label)) % num_classes
 
 
 def class_weights(given: Tensor, num_classes: int) -> Tensor:
