@@ -253,6 +253,11 @@ class OptimiserConfig(Part):
         """Epochs per restart; 1 without restarts."""
         return self.schedule.period if isinstance(self.schedule, CosineRestarts) else 1
 
+    def with_constant(self, rate: float | None, weight_decay: float | None) -> "OptimiserConfig":
+        """Return the same with a constant rate, and with a weight decay, unless they are None."""
+        changes: dict[str, Any] = {} if rate is None else {"rate": rate, "schedule": Constant()}
+        return self.model_copy(update=changes | ({} if weight_decay is None else {"weight_decay": weight_decay}))
+
     def scaled(self, factor: float) -> "OptimiserConfig":
         """Return the same with the highest and the lowest rate multiplied by `factor`."""
         if factor == 1:
