@@ -95,6 +95,7 @@ FULL: dict[str, Any] = {
         "evaluate_every": 3,
         "gradient_share": True,
         "replicate_below": 1000,
+        "sync_batch_norm": False,
     },
 }
 LEAST = {"data": {"source": "digits"}}

@@ -25,7 +25,7 @@ from surelabel.training.predictor import TrainedModel
 from surelabel.training.session import train
 from surelabel.verdicts import Audit, audit
 
-CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip")
+CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip", "method.rate")
 """Settings that `resume` may change."""
 
 

@@ -272,6 +272,11 @@ class OptimiserConfig(Part):
         """Epochs per restart; 1 without restarts."""
         return self.schedule.period if isinstance(self.schedule, CosineRestarts) else 1
 
+    def with_constant(self, rate: float | None, weight_decay: float | None) -> "OptimiserConfig":
+        """Return the same with a constant rate, and with a weight decay, unless they are None."""
+        changes: dict[str, Any] = {} if rate is None else {"rate": rate, "schedule": Constant()}
+        return self.model_copy(update=changes | ({} if weight_decay is None else {"weight_decay": weight_decay}))
+
     def scaled(self, factor: float) -> "OptimiserConfig":
         """Return the same with the highest and the lowest rate multiplied by `factor`."""
         if factor == 1:
@@ -301,6 +306,8 @@ class TrainConfig(Part):
     """Device to train on."""
     devices: int = Field(1, ge=1)
     """Number of processes that train together."""
+    sync_batch_norm: bool = True
+    """Normalise over the rows of all processes, as one would; off is faster, by each one's rows."""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Numeric precision of the networks; losses and per-sample state are always float32."""
     threads: int | None = Field(None, ge=1)

@@ -484,7 +484,7 @@ class TestProcesses:
         assert (folder / "r/state.pt").is_file()
 
     def test_two_devices(self, toy):
-        process = started("fit", toy, *QUICK, "--devices", "2", "--set", "model.norm=none", "--json")
+        process = started("fit", toy, *QUICK, "--devices", "2", "--json")
         out, err = process.communicate(timeout=120)
         assert process.returncode == 0, err
         assert json.loads(out)["run"] == "runs/toy-car-1"

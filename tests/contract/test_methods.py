@@ -13,6 +13,7 @@ from surelabel.api import Interrupted, fit, resume
 from surelabel.config import validate
 from surelabel.core.method import options_of
 from surelabel.data.loader import Loader
+from surelabel.engine import loop
 
 pytestmark = pytest.mark.training  # not by the length of one test but by their number
 
@@ -97,6 +98,35 @@ def test_batches_of_a_pass_are_equally_large(name, tiny, tmp_path, monkeypatch):
         assert max(sizes) - min(sizes) <= 1
 
 
+@pytest.fixture
+def stage_optimisers(monkeypatch):
+    """The settings of each stage's optimiser, with the factor on its rate, as they are used."""
+    used, make = [], loop.Engine._make_optimiser
+
+    def recorded(self, stage):
+        used.append((self._settings(stage), stage.rate_factor))
+        return make(self, stage)
+
+    monkeypatch.setattr(loop.Engine, "_make_optimiser", recorded)
+    return used
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_stage_has_the_optimiser_of_the_run(name, tiny, tmp_path, stage_optimisers):
+    """Published rates and weight decays, of SGD, are options; the rest is always the run's."""
+    options = {key: None for key in ("rate", "weight_decay") if key in options_of(methods.find(name))}
+    sgd = {"rate": 0.01, "momentum": 0.5, "weight_decay": 0.01, "clip": 1.0}
+    for number, (chosen, change) in enumerate([({}, {"name": "adamw"}), (options, {"name": "sgd"}), ({}, {})]):
+        config = validate(tiny(name, optimiser={**sgd, **change}, method__options=chosen, train__epochs=4))
+        stage_optimisers.clear()
+        fit(config, tmp_path / str(number))
+        for used, factor in stage_optimisers:
+            kept = config.optimiser.scaled(factor)
+            if number == 2:  # SGD with the published rate and weight decay, where there are any
+                kept = kept.model_copy(update={key: getattr(used, key) for key in ("rate", "weight_decay", "schedule")})
+            assert used == kept
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_learns_more_than_chance(name, tiny, tmp_path):
     run = fit(tiny(name, train__epochs=24, noise__rate=0.1), tmp_path / "run")
@@ -144,7 +174,6 @@ def test_interrupted_and_resumed_is_bit_equal(name, steps, tiny, tmp_path, outco
 @pytest.mark.parametrize("name", ALL)
 def test_killed_after_every_epoch_resumes_bit_equal(name, tiny, tmp_path, outcome, monkeypatch):
     """A process that is killed after each save resumes from there, epoch by epoch."""
-    from surelabel.engine import loop as engine
 
     class DiesError(Exception):
         pass
@@ -155,9 +184,9 @@ def test_killed_after_every_epoch_resumes_bit_equal(name, tiny, tmp_path, outcom
 
     config = tiny(name)
     whole = fit(config, tmp_path / "whole")
-    save = engine.Engine.save
-    monkeypatch.setattr(engine, "SAVE_EVERY", 0.0)
-    monkeypatch.setattr(engine.Engine, "save", save_and_die)
+    save = loop.Engine.save
+    monkeypatch.setattr(loop, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(loop.Engine, "save", save_and_die)
     with pytest.raises(DiesError):
         fit(config, tmp_path / "killed")
     for _ in range(len(whole.metrics()) - 1):

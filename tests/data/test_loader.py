@@ -273,13 +273,12 @@ def ranks(monkeypatch):
 class TestRanks:
     @pytest.mark.parametrize("world", [2, 3])
     @pytest.mark.parametrize("num_rows", range(1, 14))
-    def test_every_row_is_on_one_rank_and_all_have_equally_many(self, ranks, world, num_rows):
+    def test_every_row_is_on_one_rank_and_sizes_differ_by_at_most_one(self, ranks, world, num_rows):
         parts = ranks(world, lambda: own_part(torch.arange(num_rows)).tolist())
-        assert len({len(part) for part in parts}) == 1
-        assert len(parts[0]) >= 2
-        # In rank order, with the padding last, which `collect` cuts off.
+        assert max(map(len, parts)) - min(map(len, parts)) <= 1
+        # In rank order; padding, for ranks without a row, is last, where `collect` cuts it off.
         assert flat(parts)[:num_rows] == list(range(num_rows))
-        assert set(flat(parts)[num_rows:]) <= {-1}
+        assert flat(parts)[num_rows:] == [-1] * max(0, world - num_rows)
 
     def test_a_single_process_has_all_rows(self):
         assert own_part(torch.arange(5)).tolist() == [0, 1, 2, 3, 4]
@@ -293,18 +292,16 @@ class TestRanks:
         for number, expected in enumerate(alone):
             batches = [steps[number]["batch"] for steps in together]
             assert flat([b.index[b.weight > 0].tolist() for b in batches]) == expected
-            assert len({b.num_rows for b in batches}) == 1
             for b in batches:
                 assert torch.equal(b.weight, (b.index >= 0).float())
                 assert len(b.x) == len(b.label) == b.num_rows
 
     def test_padding_shows_some_real_row(self, ranks):
-        batches = ranks(2, lambda: Loader(examples(3), 3).batch(own_part(torch.arange(3)), View()))
-        padding = batches[1]
-        assert padding.index.tolist() == [2, -1]
-        assert padding.weight.tolist() == [1, 0]
-        assert padding.x[1].tolist() == [0, 0]
-        assert padding.label[1] == 0
+        *_, padding = ranks(3, lambda: Loader(examples(3), 3).batch(own_part(torch.arange(1, 3)), View()))
+        assert padding.index.tolist() == [-1]
+        assert padding.weight.tolist() == [0]
+        assert padding.x.tolist() == [[0, 0]]
+        assert padding.label == 0
 
 
 class TestEpochs:

@@ -19,6 +19,12 @@ ALL = methods.names()
 SHARDED = ("aum", "car", "elr", "elr_plus", "incv", "nlnl", "self_ensemble")
 """Methods whose verdict reads per-sample tables, in different ways."""
 WORKER = Path(__file__).with_name("worker.py")
+DIGITS = {
+    "data": {"source": "digits"},
+    "noise": {"kind": "symmetric", "rate": 0.4},
+    "train": {"epochs": 3, "threads": 1, "device": "cpu", "second_opinion": False},
+}
+"""The default method and network."""
 NOT_COMPARED = ("seconds", "samples_per_second", "epoch", "stage_epoch", "stage")
 
 
@@ -47,12 +53,12 @@ def on_two_processes(jobs: list[dict], folder: Path) -> None:
 
 
 def config_for(name: str, **train: object) -> dict:
-    """A run with 75 rows in batches of 15, an odd number, so that every step has padding."""
+    """A run of 67 rows in batches of 13 and 14 through batch norm, so that some do not divide."""
     return {
         "data": {"source": "blobs.npz", "validation_fraction": 0.1},
         "noise": {"kind": "symmetric", "rate": 0.3},
         "method": {"name": name},
-        "model": {"name": "mlp", "options": {"widths": [16], "norm": "none"}},
+        "model": {"name": "mlp", "options": {"widths": [16]}},
         "train": {"epochs": 4, "batch_size": 15, "threads": 1, "device": "cpu", **train},
     }
 
@@ -68,6 +74,9 @@ def folder(tmp_path_factory, make_blobs):
     for name in SHARDED:
         config = located(config_for(name, replicate_below=0), folder)
         jobs.append({"do": "fit", "out": str(folder / f"{name}-sharded"), "config": config})
+    jobs.append({"do": "fit", "out": str(folder / "digits-two"), "config": DIGITS})
+    config = located(config_for("car", sync_batch_norm=False), folder)
+    jobs.append({"do": "fit", "out": str(folder / "car-by-process"), "config": config})
     sharded = located(config_for("car", replicate_below=0), folder)
     jobs.append({"do": "fit", "out": str(folder / "car-two-stopped"), "config": sharded, "stop_after": 7})
     try:
@@ -127,6 +136,16 @@ def compare(a: object, b: object, where: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_same_trace_and_state_as_one_process(name, folder, alone):
     assert_same(alone(name), RunDir.open(folder / f"{name}-two"))
+
+
+def test_default_network_has_the_trace_of_one_process(folder):
+    assert_same(fit(DIGITS, folder / "digits-one"), RunDir.open(folder / "digits-two"))
+
+
+def test_each_process_may_normalise_by_itself(folder, alone):
+    one, two = (run.metrics() for run in (alone("car"), RunDir.open(folder / "car-by-process")))
+    assert len(one) == len(two)
+    assert one[0]["loss"] != pytest.approx(two[0]["loss"], abs=1e-4)
 
 
 @pytest.mark.parametrize("name", SHARDED)

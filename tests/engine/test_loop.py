@@ -9,7 +9,7 @@ import torch
 
 from surelabel import files
 from surelabel.api import Interrupted, fit, resume
-from surelabel.config import OptimiserConfig, validate
+from surelabel.config import validate
 from surelabel.console import Silent
 from surelabel.core import EMA, Method, Pass, Stage, Step, View
 from surelabel.core.losses import cross_entropy
@@ -122,11 +122,11 @@ def test_reset_initial_and_new(make_engine):
             return lambda _run: seen.setdefault(name, weights(self.first))
 
         def stages(self):
-            idle = OptimiserConfig(rate=1e-12, weight_decay=0)
+            idle = {"rate": 1e-12, "weight_decay": 0}
             return [
                 Stage("one", 1, self.both, then=self.remember("one")),
-                Stage("two", 1, self.both, reset="initial", optimiser=idle, then=self.remember("two")),
-                Stage("three", 1, self.both, reset="new", optimiser=idle, then=self.remember("three")),
+                Stage("two", 1, self.both, reset="initial", **idle, then=self.remember("two")),
+                Stage("three", 1, self.both, reset="new", **idle, then=self.remember("three")),
             ]
 
     engine = make_engine(Resets)
@@ -165,9 +165,8 @@ def test_keep_best_ends_with_the_best_epoch(make_engine):
 
     class Best(Plain):
         def stages(self):
-            bad = OptimiserConfig(rate=3.0, schedule={"kind": "constant"})
             view = View(torch.arange(0, 75, 5), augment=False)
-            return [Stage("train", 6, self.both, keep="best", validate_on=view, optimiser=bad)]
+            return [Stage("train", 6, self.both, keep="best", validate_on=view, rate=3.0)]
 
     engine = make_engine(Best)
     engine.run()
@@ -233,13 +232,13 @@ def test_clipping_is_per_network(make_engine):
 
     class Clips(Plain):
         def stages(self):
-            return [Stage("train", 1, self.large, optimiser=OptimiserConfig(clip=0.5))]
+            return [Stage("train", 1, self.large)]
 
         def large(self, batch, clock):
             terms = self.both(batch, clock).terms
             return Step({"first": 100 * terms["first"], "second": 0.01 * terms["second"]})
 
-    engine = make_engine(Clips)
+    engine = make_engine(Clips, optimiser__clip=0.5)
     clip = engine._clip
 
     def spy(limit):
@@ -405,11 +404,10 @@ def test_averages_follow_reset_and_best(make_engine):
 
     class Averages(Plain):
         def stages(self):
-            bad = OptimiserConfig(rate=3.0, schedule={"kind": "constant"})
             view = View(torch.arange(0, 75, 5), augment=False)
             return [
                 Stage("one", 2, self.both),
-                Stage("two", 5, self.both, reset="initial", keep="best", validate_on=view, optimiser=bad),
+                Stage("two", 5, self.both, reset="initial", keep="best", validate_on=view, rate=3.0),
             ]
 
         def predict(self, x):
@@ -487,6 +485,27 @@ def test_what_may_change_on_resume_and_what_not(tiny, tmp_path):
     run = resume(tmp_path / "run", settings={"optimiser.rate": 0.001})
     assert run.config().optimiser.rate == 0.001
     assert run.metrics()[-1]["learning_rate"] < 0.001
+
+
+@pytest.mark.parametrize("setting", ["method.rate", "optimiser.rate"])
+def test_divergence_names_the_settings_of_its_stage(setting, tiny, tmp_path):
+    """The rate of joint_optimization's first stage is its own; of its second, the run's."""
+    config = tiny("joint_optimization", optimiser__rate=1e-3, method__options={"begin": 1})
+    name = setting.split(".")[0]
+    config[name] = {**config[name], "options": {"rate": 1e30, "begin": 1}} if name == "method" else {"rate": 1e30}
+    with pytest.raises(NotFiniteError) as error:
+        fit(config, tmp_path / "run")
+    advice = str(error.value).split(";")[-1]
+    assert f"--set {setting}=... or --set optimiser.clip=5" in advice
+
+
+def test_a_rate_of_the_method_may_change_on_resume(tiny, tmp_path):
+    stops = iter([False] * 3 + [True])
+    with pytest.raises(Interrupted):
+        fit(tiny("nlnl"), tmp_path / "run", interrupt=lambda: next(stops))
+    run = resume(tmp_path / "run", settings={"method.rate": 0.001, "optimiser.clip": 5.0})
+    assert run.config().method.options["rate"] == 0.001
+    assert run.metrics()[-1]["learning_rate"] == 0.001
 
 
 def test_crash_while_any_file_is_written_loses_nothing(tiny, tmp_path, monkeypatch, outcome):

@@ -178,10 +178,11 @@ class TestStages:
 
     def test_measuring_runs_have_the_published_rate_and_all_samples(self, make):
         first, second, train = make().stages()
-        assert (first.optimiser.rate, second.optimiser.schedule.kind, train.optimiser) == (0.1, "constant", None)
+        assert (first.rate, second.rate, train.rate) == (0.1, 0.1, None)
+        assert (first.weight_decay, second.weight_decay, train.weight_decay) == (1e-4, 1e-4, None)
         assert (first.reset, second.reset, train.reset) == (None, "new", "new")
         assert (first.plan, second.plan) == (None, None), "None is one pass over all rows"
-        assert make(rate=None).stages()[0].optimiser is None
+        assert make(rate=None).stages()[0].rate is None
 
     def test_what_was_measured_survives_a_restart(self, make, judged, verdict_of):
         before = judged([[0.0] * N, [1.0] * N], TestJudgement.ROLES)

@@ -139,9 +139,8 @@ class TestStages:
 
     def test_the_first_has_a_constant_rate_and_the_second_the_runs(self, make):
         first, second = make(rate=0.03).stages()
-        assert first.optimiser.rate == 0.03
-        assert first.optimiser.schedule.kind == "constant"
-        assert second.optimiser is None
+        assert (first.rate, first.weight_decay) == (0.03, 1e-4)
+        assert (second.rate, second.weight_decay) == (None, None)
 
 
 def test_prior_of_the_given_labels(make):

@@ -18,7 +18,7 @@ def resume(
     devices: Devices = None,
     threads: Threads = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="optimiser.rate or optimiser.clip.")
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="optimiser.rate or .clip, method.rate.")
     ] = None,
     log: Log = None,
     trust: Trust = False,

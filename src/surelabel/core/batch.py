@@ -34,8 +34,8 @@ class Outputs(NamedTuple):
 class Batch:
     """B rows of a view of the training set.
 
-    Where the rows of a batch do not divide evenly among ranks, padding rows with index -1 and
-    weight 0 make up the difference.
+    Ranks have equally many rows, to one. If a batch has fewer rows than there are ranks, each rank
+    without any has a padding row with index -1 and weight 0.
     """
 
     index: Tensor

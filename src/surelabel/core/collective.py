@@ -3,7 +3,10 @@
 Every rank computes the same objective, so a rank's gradient through `total` or `gathered` is the
 sum over all ranks' objectives. Data-parallel training takes the mean over ranks, and the two
 factors cancel. A step that uses these functions therefore has the same loss and the same gradient
-on any number of processes.
+on any number of processes, up to the order of summation, if the network maps each row by itself or
+normalises over the rows of all ranks, as `engine/batch_norm.py` makes it. Processes may have
+different numbers of rows. Only a batch with fewer rows than processes needs padding, which a
+network's batch norm counts as rows.
 """
 
 from typing import Any
@@ -40,20 +43,31 @@ class _Total(torch.autograd.Function):
 class _Gathered(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.num_rows = len(x)
-        return torch.cat(_all_gather(x))
+        ctx.counts = _row_counts(x)
+        return _all_gather(x, ctx.counts)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Tensor:
         grad = grads[0].clone()
         dist.all_reduce(grad)
-        return grad[rank() * ctx.num_rows :][: ctx.num_rows]
+        return torch.split(grad, ctx.counts)[rank()]
 
 
-def _all_gather(x: Tensor) -> list[Tensor]:
-    parts = [torch.empty_like(x) for _ in range(world_size())]
-    dist.all_gather(parts, x.contiguous())
-    return parts
+def _row_counts(x: Tensor) -> list[int]:
+    """Return how many rows `x` has on each process."""
+    own = torch.tensor([len(x)], device=x.device)
+    counts = [torch.empty_like(own) for _ in range(world_size())]
+    dist.all_gather(counts, own)
+    return [int(count) for count in counts]
+
+
+def _all_gather(x: Tensor, counts: list[int]) -> Tensor:
+    """Return the rows of all processes; they travel in blocks of equal size."""
+    block = x.new_zeros(max(counts), *x.shape[1:])
+    block[: len(x)] = x
+    parts = [torch.empty_like(block) for _ in counts]
+    dist.all_gather(parts, block)
+    return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
 
 
 def total(x: Tensor) -> Tensor:
@@ -65,18 +79,17 @@ def total(x: Tensor) -> Tensor:
 
 
 def gathered(x: Tensor) -> Tensor:
-    """Return the rows of `x` from all processes, in rank order; all ranks have equally many."""
+    """Return the rows of `x` from all processes, in rank order."""
     if world_size() == 1:
         return x
     if x.dtype == torch.bool:
         return gathered(x.to(torch.uint8)).bool()
     if not x.requires_grad:
-        return torch.cat(_all_gather(x))
+        return _all_gather(x, _row_counts(x))
     rows: Tensor = _Gathered.apply(x)  # type: ignore[no-untyped-call]  # torch does not annotate it
     return rows
 
 
-def own_rows(everything: Tensor) -> Tensor:
-    """Return this process's rows of a result of `gathered`, or of a row-by-row function of one."""
-    num_rows = len(everything) // world_size()
-    return everything[rank() * num_rows :][:num_rows]
+def own_rows(everything: Tensor, given: Tensor) -> Tensor:
+    """Return this process's rows of a row-by-row function of `gathered(given)`."""
+    return everything if world_size() == 1 else torch.split(everything, _row_counts(given))[rank()]

@@ -14,6 +14,8 @@ from surelabel.core.run import Rows, Verdict
 from surelabel.core.stages import Clock, Stage
 from surelabel.core.state import SampleStore
 
+Published = float | Literal["published"] | None
+"""An option of a stage's optimiser: a value, the paper's for SGD, or None, the run's."""
 Problem = Literal["settings", "chance"]
 """What `advice` is about: the settings, before training, or training that stays at chance."""
 
@@ -38,6 +40,8 @@ class Task:
     network: NetworkFactory
     restart_period: int = 1
     """Epochs between learning-rate restarts; 1 without restarts."""
+    uses_sgd: bool = True
+    """Whether the run's optimiser is SGD, for which papers publish their rates."""
     seed: int = 0
     trusted: Tensor | None = None
     """(N,) bool: rows whose given label a person has confirmed; None if no row is."""
@@ -47,6 +51,15 @@ class Task:
     def epochs_of(self, fraction: float, least: int = 1) -> int:
         """Return `fraction` of the run in whole epochs, to rescale a length that a paper states."""
         return max(least, round(fraction * self.epochs))
+
+    def for_sgd(self, value: Published, published: float) -> float | None:
+        """Return the value of an option of a stage's optimiser; None means the run's.
+
+        "published" is the paper's value if the run uses SGD, as the paper does, else the run's.
+        """
+        if value == "published":
+            return published if self.uses_sgd else None
+        return value
 
     def warm_up(self, fraction: float) -> int:
         """Return `fraction` of the run, but at least five epochs, or half of a run below ten.

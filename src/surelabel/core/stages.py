@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor
 
-from surelabel.config import OptimiserConfig
-
 if TYPE_CHECKING:
     from surelabel.core.method import Step
     from surelabel.core.run import Run
@@ -92,7 +90,9 @@ class Stage:
     keep: Literal["last", "best"] = "last"
     """Which epoch's networks to end with; the best has the lowest loss on `validate_on`."""
     validate_on: View | None = None
-    optimiser: OptimiserConfig | None = None
-    """None means the run's optimiser; a schedule spans its stage."""
+    rate: float | None = None
+    """A constant learning rate; None means the run's, whose schedule spans the stage."""
+    weight_decay: float | None = None
+    """None means the run's. Everything else about the optimiser is the run's."""
     rate_factor: float = 1.0
     """Multiplies every rate of the stage, for rates stated relative to another stage's."""

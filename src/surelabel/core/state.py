@@ -59,7 +59,7 @@ class SampleStore(nn.Module):
         position, owned = self._position(everyone)
         rows = self.rows[position]
         rows[~owned] = 0
-        return own_rows(total(rows))
+        return own_rows(total(rows), index)
 
     def write(self, index: Tensor, value: Tensor, where: Tensor | None = None) -> None:
         """Set the rows at `index`, `where` selected, to `value`."""

@@ -37,16 +37,12 @@ def batch_bounds(num_rows: int, batch_size: int) -> list[tuple[int, int]]:
 
 
 def own_part(rows: Tensor) -> Tensor:
-    """Return this rank's contiguous part of a global batch.
+    """Return this rank's contiguous part of a global batch; sizes differ by at most one.
 
-    It is padded with -1, so that all ranks have equally many rows, and at least two.
+    A rank without any row gets -1, padding.
     """
-    world = world_size()
-    if world == 1:
-        return rows
-    size = max(-(-len(rows) // world), 2)
-    own = rows[rank() * size :][:size]
-    return torch.cat([own, own.new_full((size - len(own),), -1)])
+    own = rows.tensor_split(world_size())[rank()]
+    return own if len(own) else rows.new_full((1,), -1)
 
 
 def draw_epoch(rows: Tensor, given: Tensor, count: int, balanced: bool, seed: int) -> Tensor:

@@ -14,6 +14,7 @@ from surelabel.config import TrainConfig
 from surelabel.core.collective import rank, world_size
 from surelabel.core.method import Method
 from surelabel.core.state import EMA, SampleStore
+from surelabel.engine.batch_norm import normalise_globally
 from surelabel.errors import ConfigError
 
 
@@ -60,16 +61,19 @@ def check_device(config: TrainConfig) -> None:
         raise ConfigError(f"train.precision: 16-mixed needs cuda and this is {device}; use bf16-mixed or 32-true")
 
 
-def wrap(fabric: Any, method: Method, replicate_below: int) -> None:
+def wrap(fabric: Any, method: Method, config: TrainConfig) -> None:
     """Move the method to the device, make its networks data-parallel and shard its tables.
 
-    Tables of at most `replicate_below` bytes are replicated instead.
+    Tables of at most `replicate_below` bytes are replicated instead. Batch norm takes the rows of
+    all processes, in the averages of networks too, unless `sync_batch_norm` is off.
     """
     method.to(fabric.device)
     if world_size() == 1:
         return
     for store in (module for module in method.modules() if isinstance(module, SampleStore)):
-        store.distribute(shard=store.num_bytes > replicate_below)
+        store.distribute(shard=store.num_bytes > config.replicate_below)
+    if config.sync_batch_norm:
+        normalise_globally(method)
     for name, network in method.networks().items():
         # Wrap networks, never the method: rank 0 overwrites the buffers of a wrapped module.
         setattr(method, name, fabric.setup_module(network))

@@ -7,7 +7,7 @@ import torch
 
 from surelabel.core.batch import Batch
 from surelabel.core.collective import gathered
-from surelabel.core.method import Step
+from surelabel.core.method import Step, options_of
 from surelabel.engine import distributed
 from surelabel.errors import NotFiniteError
 
@@ -40,8 +40,16 @@ def check_weights(engine: "Engine") -> None:
             )
 
 
+def _acting_settings(engine: "Engine") -> list[str]:
+    """Return the settings that make the steps of the current stage smaller."""
+    if engine.stage.rate is None:
+        return ["optimiser.rate=...", "optimiser.clip=5"]
+    has_rate = "rate" in options_of(type(engine.method))
+    return [*["method.rate=..."] * has_rate, "optimiser.clip=5"]
+
+
 def _how_to_continue(engine: "Engine") -> str:
-    run_dir, advice = engine.setup.run_dir, "--set optimiser.rate=... or --set optimiser.clip=5"
+    run_dir, advice = engine.setup.run_dir, " or ".join(f"--set {name}" for name in _acting_settings(engine))
     if not run_dir.state_file.exists():
-        return f"no state was saved yet; start again with a smaller rate: {advice}"
+        return f"no state was saved yet; start again with smaller steps: {advice}"
     return f"the last saved state is kept; go on with: surelabel resume {shlex.quote(str(run_dir.path))} {advice}"

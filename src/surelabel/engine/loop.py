@@ -77,7 +77,7 @@ class Engine:
         self.method = setup.method
         self.averages = [module for module in self.method.modules() if isinstance(module, EMA)]
         self._fix_trusted_rows()
-        distributed.wrap(self.fabric, self.method, self.config.train.replicate_below)
+        distributed.wrap(self.fabric, self.method, self.config.train)
         train = setup.corpus.train
         self.record = SampleRecord(train.label, setup.corpus.num_classes).to(self.device)
         self.record.distribute(self.config.train.replicate_below)
@@ -108,7 +108,7 @@ class Engine:
     @property
     def clock(self) -> Clock:
         """The clock at the start of the current epoch."""
-        return self._clock(self._current_stage(), 0, 1)
+        return self._clock(self.stage, 0, 1)
 
     @property
     def rng(self) -> torch.Generator:
@@ -300,9 +300,11 @@ class Engine:
         return sum(stage.epochs for stage in self.method.stages())
 
     def _settings(self, stage: Stage) -> OptimiserConfig:
-        return (stage.optimiser or self.config.optimiser).scaled(stage.rate_factor)
+        return self.config.optimiser.with_constant(stage.rate, stage.weight_decay).scaled(stage.rate_factor)
 
-    def _current_stage(self) -> Stage:
+    @property
+    def stage(self) -> Stage:
+        """The current stage; between stages the one that has ended."""
         return next(s for s in self.method.stages() if s.name == (self.position.stage or self.position.finished[-1]))
 
     def _clock(self, stage: Stage, step: int, steps: int) -> Clock:
@@ -337,7 +339,7 @@ class Engine:
         self.metrics.load_state(snapshot.metrics)
         self.fabric.strategy.precision.load_state_dict(snapshot.precision)
         if self.position.stage:
-            self.optimiser = self._make_optimiser(self._current_stage())
+            self.optimiser = self._make_optimiser(self.stage)
             self.optimiser.load_state_dict(state["optimiser"])
         if distributed.is_first():
             self.setup.run_dir.rewrite_metrics(self.history)

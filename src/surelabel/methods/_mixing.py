@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from surelabel.core import Clock, gathered, rank, world_size
+from surelabel.core import Clock, gathered, own_rows
 
 SMALLEST_PROBABILITY = 1e-30
 """A floor that keeps log p finite."""
@@ -39,7 +39,8 @@ def mix(
     Returns (x, target) for each part, with x in float32. The draw depends only on the clock and
     the number of real rows, so any number of processes mixes the same pairs.
     """
-    pool_x = torch.cat([gathered(x) for x, _, _ in parts])
+    gathered_x = [gathered(x) for x, _, _ in parts]
+    pool_x = torch.cat(gathered_x)
     pool_target = torch.cat([gathered(target) for _, target, _ in parts])
     real = torch.cat([gathered(weight) for _, _, weight in parts]) > 0
     positions = real.nonzero().squeeze(1)
@@ -47,10 +48,9 @@ def mix(
     partner = torch.arange(len(real), device=positions.device)
     partner[positions] = positions[order]
 
-    result, start = [], 0
-    for x, target, _ in parts:
-        own = partner[start + rank() * len(x) :][: len(x)]
-        start += len(x) * world_size()
+    result = []
+    for (x, target, _), partners in zip(parts, torch.split(partner, [len(x) for x in gathered_x]), strict=True):
+        own = own_rows(partners, x)
         other_x = pool_x[own].to(torch.float32)
         result.append(
             (

@@ -39,7 +39,7 @@ def easiest(loss: Tensor, batch: Batch, forget_share: float, *, certain: Tensor,
     allowed_everywhere = gathered(allowed)
     keep = max(1, int((1 - forget_share) * int(allowed_everywhere.sum()) + ROUNDING))
     ranked = gathered(loss.detach().masked_fill(certain, -torch.inf))
-    return own_rows(smallest(ranked, keep, allowed=allowed_everywhere)) | certain
+    return own_rows(smallest(ranked, keep, allowed=allowed_everywhere), loss) | certain
 
 
 def held_out_rows(task: Task, share: float) -> Tensor:

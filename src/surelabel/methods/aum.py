@@ -34,15 +34,16 @@ symmetric, 100 epochs, seed 0) its AUROC is 0.937, or 0.946 with rate 0.02; the 
 The paper defines no corrected label: ours is the final prediction.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
-from pydantic import Field, PositiveFloat
+from pydantic import Field, NonNegativeFloat, PositiveFloat
 from torch import Tensor
 
-from surelabel.config import Constant, OptimiserConfig
 from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+
+PUBLISHED_RATE, PUBLISHED_WEIGHT_DECAY = 0.1, 1e-4
 
 
 def margins(logits: Tensor, label: Tensor) -> Tensor:
@@ -71,8 +72,9 @@ class AUM(Method):
 
     Options:
         percentile: of the threshold samples' AUMs, below which a sample is flagged
-        rate: constant learning rate of the two measuring runs, 0.1 in the paper; null is the run's
-          optimiser and schedule
+        rate: constant learning rate of the two measuring runs, 0.1 with SGD as in the paper; null
+          is the run's rate and schedule
+        weight_decay: of the two measuring runs, 0.0001 with SGD; null is the run's
     """
 
     paper = "Pleiss et al.: Identifying Mislabeled Data using the Area Under the Margin Ranking, NeurIPS"
@@ -88,11 +90,13 @@ class AUM(Method):
         task: Task,
         *,
         percentile: Annotated[float, Field(gt=0, le=1)] = 0.99,
-        rate: PositiveFloat | None = 0.1,
+        rate: PositiveFloat | Literal["published"] | None = "published",
+        weight_decay: NonNegativeFloat | Literal["published"] | None = "published",
     ) -> None:
         super().__init__(task)
         self.percentile = percentile
-        self.optimiser = None if rate is None else OptimiserConfig(rate=rate, weight_decay=1e-4, schedule=Constant())
+        self.rate = task.for_sgd(rate, PUBLISHED_RATE)
+        self.weight_decay = task.for_sgd(weight_decay, PUBLISHED_WEIGHT_DECAY)
         self.network = task.network(outputs=task.num_classes + 1)
         self.first_area, self.second_area = (SampleStore(task.num_samples, fill=torch.nan) for _ in range(2))
         self.first_visits, self.second_visits = (SampleStore(task.num_samples) for _ in range(2))
@@ -115,9 +119,10 @@ class AUM(Method):
         quarter = -(-self.task.epochs // 4)
         second = min(quarter, self.task.epochs - quarter)
         kept = [Pass(self.step, {"batch": View((~self.removed).nonzero().squeeze(1))})]
+        rate, decay = self.rate, self.weight_decay
         stages = [
-            Stage("first", quarter, self.first_step, then=self.judge, optimiser=self.optimiser),
-            Stage("second", second, self.second_step, then=self.judge, reset="new", optimiser=self.optimiser),
+            Stage("first", quarter, self.first_step, then=self.judge, rate=rate, weight_decay=decay),
+            Stage("second", second, self.second_step, then=self.judge, reset="new", rate=rate, weight_decay=decay),
             Stage("train", self.task.epochs - quarter - second, self.step, plan=kept, reset="new"),
         ]
         return [stage for stage in stages if stage.epochs]

@@ -37,7 +37,6 @@ import torch
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from surelabel.config import Constant, OptimiserConfig
 from surelabel.core import (
     Batch,
     Clock,
@@ -59,6 +58,7 @@ from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_late_start
 
 PUBLISHED_EPOCHS = 320
+PUBLISHED_RATE, PUBLISHED_WEIGHT_DECAY = 0.08, 1e-4
 LABEL_SHARE = 200 / PUBLISHED_EPOCHS
 BEGIN_SHARE = 70 / PUBLISHED_EPOCHS
 WINDOW = 10
@@ -82,8 +82,9 @@ class JointOptimization(Method):
     """Recent predictions, averaged, replace the labels; then a new network trains on these.
 
     Options:
-        rate: the high, constant learning rate of the first stage; the authors have 0.03 to 0.12,
-          higher for more noise
+        rate: the high, constant learning rate of the first stage, 0.08 with SGD; the authors have
+          0.03 to 0.12, higher for more noise; null is the run's rate and schedule
+        weight_decay: of the first stage, 0.0001 with SGD; null is the run's
         prior_weight: a, the weight of the term that keeps classes in proportion
         entropy_weight: b, the weight of the term that makes predictions definite
         begin: epochs before labels change; default the published share, 70/320
@@ -102,7 +103,8 @@ class JointOptimization(Method):
         self,
         task: Task,
         *,
-        rate: PositiveFloat = 0.08,
+        rate: PositiveFloat | Literal["published"] | None = "published",
+        weight_decay: NonNegativeFloat | Literal["published"] | None = "published",
         prior_weight: NonNegativeFloat = 1.2,
         entropy_weight: NonNegativeFloat = 0.8,
         begin: PositiveInt | None = None,
@@ -110,7 +112,9 @@ class JointOptimization(Method):
         prior: Literal["uniform", "given"] = "uniform",
     ) -> None:
         super().__init__(task)
-        self.rate, self.prior_weight, self.entropy_weight = rate, prior_weight, entropy_weight
+        self.rate = task.for_sgd(rate, PUBLISHED_RATE)
+        self.weight_decay = task.for_sgd(weight_decay, PUBLISHED_WEIGHT_DECAY)
+        self.prior_weight, self.entropy_weight = prior_weight, entropy_weight
         self.label_epochs = task.epochs_of(LABEL_SHARE)
         self.begin = min(task.epochs_of(BEGIN_SHARE), self.label_epochs) if begin is None else begin
         window = min(WINDOW if window is None else window, self.begin, self.label_epochs)
@@ -124,9 +128,14 @@ class JointOptimization(Method):
 
     def stages(self) -> list[Stage]:
         """Optimise labels at a high rate, then train new weights on them."""
-        optimiser = OptimiserConfig(rate=self.rate, weight_decay=1e-4, schedule=Constant())
         labels = Stage(
-            "labels", self.label_epochs, self.label_step, plan=self.plan, then=self.update_labels, optimiser=optimiser
+            "labels",
+            self.label_epochs,
+            self.label_step,
+            plan=self.plan,
+            then=self.update_labels,
+            rate=self.rate,
+            weight_decay=self.weight_decay,
         )
         rest = self.task.epochs - self.label_epochs
         return [labels, Stage("train", rest, self.step, reset="new")] if rest else [labels]

@@ -153,7 +153,7 @@ def random_part(batch: Batch, dropout: float, generator: torch.Generator) -> Ten
     real = gathered(batch.weight > 0)
     draw = torch.ones(len(real), device=real.device)
     draw[real] = torch.rand(int(real.sum()), generator=generator).to(real.device)
-    return own_rows(smallest(draw, int((1 - dropout) * int(real.sum()) + ROUNDING), allowed=real))
+    return own_rows(smallest(draw, int((1 - dropout) * int(real.sum()) + ROUNDING), allowed=real), batch.weight)
 
 
 class MentorNet(Method):

@@ -31,13 +31,12 @@ and that of the default, the mean over all visits, 0.9962 and 0.9978: neither is
 
 import math
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from surelabel.config import Constant, OptimiserConfig
 from surelabel.core import (
     Batch,
     Clock,
@@ -56,6 +55,7 @@ from surelabel.core import (
 )
 from surelabel.core.losses import cross_entropy
 
+PUBLISHED_RATE, PUBLISHED_WEIGHT_DECAY = 0.02, 1e-4
 MEMORY = 10
 """Number of visits that conf averages."""
 
@@ -88,7 +88,7 @@ def draw_complementary(
     draws = torch.randint(1, max(num_classes, 2), (int(real.sum()), count), generator=generator)
     shift = torch.ones(len(real), count, dtype=torch.long, device=label.device)
     shift[real] = draws.to(label.device)
-    return (label[:, None] + own_rows(shift)) % num_classes
+    return (label[:, None] + own_rows(shift, label)) % num_classes
 
 
 def class_weights(given: Tensor, num_classes: int) -> Tensor:
@@ -103,8 +103,9 @@ class NLNL(Method):
     Options:
         negatives: m, complementary labels per visit; default 1 up to 10 classes and 110 from 100 on
         threshold: gamma, the mean p of the given label from which positive learning uses a sample
-        rate: constant learning rate of all stages, 0.02 in the paper; null is the run's optimiser
-          and schedule in each stage
+        rate: constant learning rate of all stages, 0.02 with SGD as in the paper; null is the run's
+          rate and schedule in each stage
+        weight_decay: of all stages, 0.0001 with SGD; null is the run's
     """
 
     paper = "Kim et al.: NLNL: Negative Learning for Noisy Labels, ICCV"
@@ -117,12 +118,14 @@ class NLNL(Method):
         *,
         negatives: PositiveInt | None = None,
         threshold: Annotated[float, Field(ge=0, le=1)] = 0.5,
-        rate: PositiveFloat | None = 0.02,
+        rate: PositiveFloat | Literal["published"] | None = "published",
+        weight_decay: NonNegativeFloat | Literal["published"] | None = "published",
     ) -> None:
         super().__init__(task)
         self.negatives = default_negatives(task.num_classes) if negatives is None else negatives
         self.threshold = threshold
-        self.optimiser = None if rate is None else OptimiserConfig(rate=rate, weight_decay=1e-4, schedule=Constant())
+        self.rate = task.for_sgd(rate, PUBLISHED_RATE)
+        self.weight_decay = task.for_sgd(weight_decay, PUBLISHED_WEIGHT_DECAY)
         self.network = task.network()
         self.recent = SampleStore(task.num_samples, MEMORY, fill=torch.nan)
         self.register_buffer("conf", torch.ones(task.num_samples))
@@ -136,7 +139,7 @@ class NLNL(Method):
         steps = {"nl": self.nl_step, "sel_nl": self.sel_nl_step, "sel_pl": self.sel_pl_step}
         plans = (None, self.sel_nl_plan, self.sel_pl_plan)
         return [
-            Stage(name, epochs, step, plan=plan, optimiser=self.optimiser)
+            Stage(name, epochs, step, plan=plan, rate=self.rate, weight_decay=self.weight_decay)
             for (name, step), plan, epochs in zip(steps.items(), plans, self.lengths(), strict=True)
             if epochs
         ]

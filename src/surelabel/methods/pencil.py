@@ -38,15 +38,17 @@ is the default, the running mean of p at the given label: its AUROC there is 0.9
 and label_rate=4000, never below that of d_y.
 """
 
+from typing import Literal
+
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
-from surelabel.config import Constant, OptimiserConfig
 from surelabel.core import Batch, Clock, Method, Problem, Rows, SampleStore, Stage, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_late_start
 
+PUBLISHED_RATE, PUBLISHED_WEIGHT_DECAY = 0.06, 1e-4
 BACKBONE_SHARE = 70 / 320
 LABELS_END_SHARE = 200 / 320
 PUBLISHED_GIVEN_WEIGHT = 0.4
@@ -85,7 +87,9 @@ class PENCIL(Method):
     """Label distributions that are learned together with the weights.
 
     Options:
-        rate: the high, constant learning rate of the first two stages
+        rate: the high, constant learning rate of the first two stages, 0.06 with SGD; null is the
+          run's rate and schedule
+        weight_decay: of the first two stages, 0.0001 with SGD; null is the run's
         backbone: epochs of the first stage, which must end before wrong labels are memorised;
           default the published share, 70/320
         label_rate: lambda, the step of a label at batch 128; larger corrects faster, hundreds to
@@ -103,14 +107,16 @@ class PENCIL(Method):
         self,
         task: Task,
         *,
-        rate: PositiveFloat = 0.06,
+        rate: PositiveFloat | Literal["published"] | None = "published",
+        weight_decay: NonNegativeFloat | Literal["published"] | None = "published",
         backbone: PositiveInt | None = None,
         label_rate: NonNegativeFloat = 600.0,
         given_weight: NonNegativeFloat | None = None,
         entropy_weight: NonNegativeFloat = 0.1,
     ) -> None:
         super().__init__(task)
-        self.rate, self.label_rate = rate, label_rate
+        self.rate, self.label_rate = task.for_sgd(rate, PUBLISHED_RATE), label_rate
+        self.weight_decay = task.for_sgd(weight_decay, PUBLISHED_WEIGHT_DECAY)
         self.given_weight = PUBLISHED_GIVEN_WEIGHT / task.num_classes if given_weight is None else given_weight
         self.entropy_weight = entropy_weight
         self.backbone = min(task.epochs_of(BACKBONE_SHARE) if backbone is None else backbone, task.epochs)
@@ -120,12 +126,12 @@ class PENCIL(Method):
 
     def stages(self) -> list[Stage]:
         """Train the backbone, then labels too, then with fixed labels; short runs end earlier."""
-        optimiser = OptimiserConfig(rate=self.rate, weight_decay=1e-4, schedule=Constant())
+        rate, decay = self.rate, self.weight_decay
         second = self.label_epochs(self.backbone)
         third = self.task.epochs - self.backbone - second
         stages = [
-            Stage("backbone", self.backbone, self.backbone_step, optimiser=optimiser),
-            Stage("labels", second, self.label_step, optimiser=optimiser),
+            Stage("backbone", self.backbone, self.backbone_step, rate=rate, weight_decay=decay),
+            Stage("labels", second, self.label_step, rate=rate, weight_decay=decay),
             Stage("train", third, self.step),
         ]
         return [stage for stage in stages if stage.epochs > 0]

@@ -172,6 +172,7 @@ def task(
         epochs=config.train.epochs,
         network=NetworkFactory(config.model, input_shape, num_classes, seed, *scale),
         restart_period=config.optimiser.rate_period,
+        uses_sgd=config.optimiser.name == "sgd",
         seed=seed,
         trusted=trusted,
         visits_per_epoch=_visits_per_epoch(config, len(given)),

@@ -50,7 +50,7 @@ _TUNED: dict[Setting, dict[str, dict[str, Any]]] = {
 }
 """Published settings that differ from our defaults. The authors of ELR use 7 and 0.9 on CIFAR-100
 for any noise."""
-_SHARED_SCHEDULE: dict[str, dict[str, Any]] = {"nlnl": {"rate": None}}
+_SHARED_SCHEDULE: dict[str, dict[str, Any]] = {"nlnl": {"rate": None, "weight_decay": None}}
 """In the shared protocol NLNL follows the schedule too. The high constant rate of Joint
 Optimization stays, since it is part of the method."""
 
