@@ -5,10 +5,11 @@ matrix H of the fit, the score of row i without its own label is (f_i - H_ii y_i
 One eigendecomposition serves all rows and all penalties. Three feature maps take part: the
 standardised features themselves, and two Gaussian kernels of different width (Nystrom features).
 Their scores are pooled into class logits whose weights maximise the likelihood of the given
-labels. No clean label, network or gradient takes part; the whole takes seconds.
+labels. No clean label, network or gradient takes part; the whole takes seconds. Scores of other
+models that have not seen the label they judge may join the pool, such as networks trained on folds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,7 +37,10 @@ WEIGHT_PENALTY = 1e-4
 
 
 class Expert(NamedTuple):
-    """One leave-one-out model: feature map, penalty, weight in the pool, loss on given labels."""
+    """One leave-one-out model: feature map, penalty, weight in the pool, loss on given labels.
+
+    Further experts have a name of their own and no penalty.
+    """
 
     name: str
     penalty: float
@@ -53,8 +57,13 @@ class SecondOpinion:
     experts: tuple[Expert, ...]
 
 
-def second_opinion(features: Array, labels: Labels, num_classes: int, seed: int = 0) -> SecondOpinion | None:
-    """Judge (N,) given labels by (N, D) features; None if that would take minutes."""
+def second_opinion(
+    features: Array, labels: Labels, num_classes: int, seed: int = 0, extra: Mapping[str, Array] | None = None
+) -> SecondOpinion | None:
+    """Judge (N,) given labels by (N, D) features; None if that would take minutes.
+
+    `extra` has (N, K) scores of further experts by name, with NaN in rows that they do not judge.
+    """
     rng = np.random.default_rng(seed)
     x = _standardise(_project(features, rng))
     chosen = _sample(len(x), rng)
@@ -63,6 +72,10 @@ def second_opinion(features: Array, labels: Labels, num_classes: int, seed: int 
         penalty, loss, best = _best_scores(phi, labels, num_classes, chosen)
         scores.append(best)
         found.append((name, penalty, loss))
+    chosen = _judged_by_all(extra or {}, chosen)
+    for name, further in (extra or {}).items():
+        scores.append(_fill(further))
+        found.append((name, 0.0, _pool([further[chosen]], labels[chosen], num_classes).loss))
     if not scores:
         return None
     pool = _pool([score[chosen] for score in scores], labels[chosen], num_classes)
@@ -72,6 +85,20 @@ def second_opinion(features: Array, labels: Labels, num_classes: int, seed: int 
         for (name, penalty, loss), weight in zip(found, pool.weights, strict=True)
     )
     return SecondOpinion(logits.astype(np.float32), experts)
+
+
+def _judged_by_all(extra: Mapping[str, Array], rows: Labels) -> Labels:
+    """Return those of the rows that every further expert judges: on these it can be weighed."""
+    for scores in extra.values():
+        rows = rows[np.isfinite(scores[rows]).all(1)]
+    return rows
+
+
+def _fill(scores: Array) -> Array:
+    """Replace rows without scores by the mean of the others, which says nothing about the row."""
+    known = np.isfinite(scores).all(1, keepdims=True)
+    filled: Array = np.where(known, scores, scores.mean(0, where=known))
+    return filled
 
 
 def _project(features: Array, rng: np.random.Generator) -> Array:
