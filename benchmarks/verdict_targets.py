@@ -107,7 +107,7 @@ def mean_table(rows: list[Row]) -> Iterator[str]:
             [
                 data,
                 str(len(own)),
-                *(number(figures[name]) for name in MEANS),
+                *(number(figures[name]) if name != "gap" else percent(figures[name] or 0.0) for name in MEANS),
                 f"{sum(map(holds, own))}",
                 f"{sum(row['claim'] == 'known' for row in own)}",
                 *(percent(statistics.fmean(row[name] for row in own)) for name in ("right_before", "right_after")),

@@ -92,6 +92,7 @@ FULL: dict[str, Any] = {
         "threads": 1,
         "warm_start": "runs/before",
         "second_opinion": False,
+        "folds": 5,
         "evaluate_every": 3,
         "gradient_share": True,
         "replicate_below": 1000,

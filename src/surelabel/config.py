@@ -316,6 +316,9 @@ class TrainConfig(Part):
     """A finished run whose weights the networks start from; None draws random weights."""
     second_opinion: bool = True
     """Judge labels also by simple models that have not seen the label they judge."""
+    folds: int = Field(0, ge=0, le=20)
+    """Networks to train besides, each without its part of the rows, which it then judges; 0 is
+    none. N of them take as long as N - 1 trainings."""
     evaluate_every: int = Field(1, ge=1)
     """Epochs between evaluations on the test sets; the last epoch is always evaluated."""
     gradient_share: bool = False
@@ -323,6 +326,18 @@ class TrainConfig(Part):
     steps on mixed inputs."""
     replicate_below: int = Field(256 * 2**20, ge=0)
     """Per-sample tables of up to this many bytes are replicated; larger ones are sharded."""
+
+    @field_validator("folds")
+    @classmethod
+    def _refuse_one_fold(cls, value: int) -> int:
+        if value == 1:
+            raise PydanticCustomError("folds", "expected 0, or from 2 to 20")
+        return value
+
+    @property
+    def num_folds(self) -> int:
+        """The number of folds to train: none without a second opinion, of which they are a part."""
+        return self.folds if self.second_opinion else 0
 
 
 class RunConfig(Part):
@@ -342,15 +357,18 @@ class RunConfig(Part):
 
     def notices(self) -> list[str]:
         """List valid settings that are probably mistakes."""
-        period = self.optimiser.rate_period
+        found, period = self.model.notices(), self.optimiser.rate_period
+        if self.train.folds and not self.train.second_opinion:
+            found.append("train.folds has no effect: folds are part of the second opinion, which is off")
+        elif self.train.folds and self.train.warm_start is not None:
+            found.append("folds do not start from train.warm_start, which may have been trained on their labels")
         if self.train.epochs % period:
             better = self.train.epochs - self.train.epochs % period or period
-            return [
-                *self.model.notices(),
+            found.append(
                 f"optimiser.schedule.period={period} does not divide train.epochs={self.train.epochs}: the run ends at "
-                f"a high learning rate; {better} epochs would end at the lowest",
-            ]
-        return self.model.notices()
+                f"a high learning rate; {better} epochs would end at the lowest"
+            )
+        return found
 
 
 WHERE_IT_RUNS = {

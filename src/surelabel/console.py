@@ -4,6 +4,7 @@ Typer and Rich are imported on first use, so that importing the library stays ch
 """
 
 import contextlib
+import copy
 import itertools
 import json
 import logging
@@ -148,6 +149,12 @@ class Silent:
 
     def warn(self, text: str) -> None:
         """Report a note for the user."""
+
+    def part(self, title: str) -> Self:
+        """Return the progress of a part of the run, which has epochs of its own."""
+        part = copy.copy(self)
+        part.title = f"{self.title}, {title}" if self.title else title
+        return part
 
 
 def accuracy_text(row: dict[str, Any]) -> str:

@@ -77,6 +77,7 @@ def folder(tmp_path_factory, make_blobs):
     jobs.append({"do": "fit", "out": str(folder / "digits-two"), "config": DIGITS})
     config = located(config_for("car", sync_batch_norm=False), folder)
     jobs.append({"do": "fit", "out": str(folder / "car-by-process"), "config": config})
+    jobs.append({"do": "fit", "out": str(folder / "folds-two"), "config": located(config_for("car", folds=2), folder)})
     sharded = located(config_for("car", replicate_below=0), folder)
     jobs.append({"do": "fit", "out": str(folder / "car-two-stopped"), "config": sharded, "stop_after": 7})
     try:
@@ -151,6 +152,14 @@ def test_each_process_may_normalise_by_itself(folder, alone):
 @pytest.mark.parametrize("name", SHARDED)
 def test_tables_divided_among_processes_give_the_same(name, folder, alone):
     assert_same(alone(name), RunDir.open(folder / f"{name}-sharded"))
+
+
+def test_folds_give_the_same(folder):
+    one, two = fit(located(config_for("car", folds=2), folder), folder / "folds-one"), RunDir.open(folder / "folds-two")
+    assert_same(one, two)
+    first, second = (run.second_opinion()["experts"][-1] for run in (one, two))
+    assert second["name"] == "folds"
+    assert second["loss"] == pytest.approx(first["loss"], abs=1e-5)
 
 
 def test_state_of_two_processes_resumes_on_one(folder, alone):

@@ -49,6 +49,14 @@ def test_weights_and_biases(tiny, tmp_path, wandb):
     assert "tests/test/top1" in wandb[3][2]
 
 
+def test_epochs_of_folds_are_not_logged(tiny, tmp_path, wandb):
+    config = api.make_config(tiny("cross_entropy", train__second_opinion=True, train__epochs=3, train__folds=2))
+    with tracking.tracked(["wandb"], tmp_path / "run", config, Silent()) as progress:
+        run = api.fit(config, tmp_path / "run", progress=progress)
+    assert run.second_opinion()["experts"][-1]["name"] == "folds"
+    assert [call[1] for call in wandb if call[0] == "log"] == [1, 2, 3]
+
+
 def test_a_resumed_run_goes_on_where_it_was(tiny, tmp_path, wandb):
     steps = iter(range(100))
     with pytest.raises(KeyboardInterrupt):

@@ -76,3 +76,53 @@ def test_two_descriptions_of_the_inputs_together_say_more_than_one():
     alone = [second_opinion({name: part}, given, 6).logits for name, part in halves.items()]
     right = [(logits.argmax(1) == clean).mean() for logits in (both.logits, *alone)]
     assert right[0] > max(right[1:]) + 0.05
+
+
+class TestFurtherExperts:
+    def scores(self, clean, strength):
+        rng = np.random.default_rng(2)
+        return (strength * np.eye(4)[clean] + rng.normal(size=(len(clean), 4))).astype(np.float32)
+
+    def test_one_that_knows_more_is_heard(self):
+        x, given, clean = blobs(spread=0.3)
+        alone = second_opinion({"x": x}, given, 4)
+        opinion = second_opinion({"x": x}, given, 4, extra={"oracle": self.scores(clean, 6.0)})
+        assert [expert.name for expert in opinion.experts] == [*(one.name for one in alone.experts), "oracle"]
+        *others, oracle = opinion.experts
+        assert oracle.loss < min(one.loss for one in others)
+        assert (alone.logits.argmax(1) == clean).mean() < 0.8
+        assert (opinion.logits.argmax(1) == clean).mean() > 0.95
+
+    def test_one_that_knows_nothing_changes_nothing(self):
+        x, given, clean = blobs()
+        alone, opinion = (
+            second_opinion({"x": x}, given, 4),
+            second_opinion({"x": x}, given, 4, extra={"lost": self.scores(clean, 0)}),
+        )
+        np.testing.assert_allclose(opinion.logits, alone.logits, atol=0.2)
+
+    def test_it_says_the_same_of_all_rows_that_it_does_not_judge(self):
+        x, given, clean = blobs()
+        scores = self.scores(clean, 6.0)
+        scores[:100] = np.nan
+        opinion = second_opinion({"x": np.ones_like(x)}, given, 4, extra={"oracle": scores})
+        np.testing.assert_array_equal(opinion.logits[:100], np.broadcast_to(opinion.logits[0], (100, 4)))
+        assert np.isfinite(opinion.logits).all()
+        assert (opinion.logits.argmax(1) == clean)[100:].mean() > 0.95
+
+    def test_labels_that_it_has_seen_do_not_speak_for_it(self):
+        x, given, _ = blobs()
+        seen, nothing = np.eye(4, dtype=np.float32)[given] * 5, np.zeros((len(given), 4), dtype=np.float32)
+        half = np.arange(len(given)) < 150
+        hidden = np.where(half[:, None], np.nan, nothing)
+        leaked = np.where(half[:, None], seen, nothing)
+        losses = [second_opinion({"x": x}, given, 4, extra={"net": s}).experts[-1].loss for s in (hidden, leaked)]
+        assert losses[0] == pytest.approx(np.log(4), abs=0.02)
+        assert losses[1] < 1.1
+
+    def test_they_judge_where_features_would_take_too_long(self, monkeypatch):
+        x, given, clean = blobs()
+        monkeypatch.setattr(probe, "MAX_WORK", 10)
+        opinion = second_opinion({"x": x}, given, 4, extra={"oracle": self.scores(clean, 6.0)})
+        assert [expert.name for expert in opinion.experts] == ["oracle"]
+        assert (opinion.logits.argmax(1) == clean).mean() > 0.9

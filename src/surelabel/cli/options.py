@@ -152,6 +152,9 @@ def configuration(
     epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs of the whole run.")] = None,
     batch_size: Annotated[int | None, typer.Option(metavar="N", help="Rows of a batch, at most.")] = None,
     rate: Annotated[float | None, typer.Option(metavar="X", help="Highest learning rate.")] = None,
+    folds: Annotated[
+        int | None, typer.Option(metavar="N", help="Also train N networks that judge rows they have not seen.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="S", help="Of weights, order, augmentation and noise.")] = None,
     warm_start: Annotated[
         str | None, typer.Option(metavar="RUN", help="Start from the weights of a finished run.")
@@ -183,6 +186,7 @@ def configuration(
         "noise": _parse_noise(noise),
         "train.epochs": epochs,
         "train.batch_size": batch_size,
+        "train.folds": folds,
         "optimiser.rate": rate,
         "train.seed": seed,
         "train.warm_start": warm_start,

@@ -50,6 +50,8 @@ def _describe_plan(settings: RunConfig, found: "Plan") -> Iterator[str]:
     memory = ", ".join(f"{name} {_size_text(size)}" for name, size in found.bytes.items())
     yield f"Memory: {memory}" + ("" if found.is_in_memory else "; the inputs stay on disk")
     pace = f"{found.epochs} epochs of {found.batches:,} steps, {1000 * found.step_seconds:.0f} ms each"
+    if settings.train.num_folds:
+        pace += f", then {settings.train.num_folds} folds"
     yield f"Time: about {_duration_text(found.total_seconds)} ({settings.method.name}: {pace}, as the first steps went)"
     for text in found.warnings:
         yield f"Note: {text}"

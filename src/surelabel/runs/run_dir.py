@@ -8,6 +8,7 @@
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
     state.pt             resume state (loads with weights_only)
+    folds/NUMBER         the state or the predictions of a fold, until training ends
     lock                 held while a process trains here
     wandb.json           id of the Weights & Biases run, if logged there
 
@@ -42,6 +43,7 @@ READABLE_SCHEMAS = (1, 2)
 """Schema 1 (version 0.1.0) stores neither P(wrong) nor a calibration; `verdicts` fits them."""
 CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
+FOLDS_FOLDER = "folds"
 START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet", "features.safetensors", "head.json")
 """Files written before data.json, whose presence says that a run has begun."""
 END_FILES = (CALIBRATION_FILE, OPINION_FILE, "samples.parquet", "model.safetensors", "done")

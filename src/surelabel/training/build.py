@@ -190,6 +190,12 @@ def method(config: RunConfig, task: Task) -> Method:
     return methods.find(name)(task, **methods.validate_options(name, config.method.options))
 
 
+def method_for(config: RunConfig, corpus: Corpus, scale: tuple[Tensor, Tensor], seed: int) -> Method:
+    """Make the configured method for the training rows, with networks drawn from `seed`."""
+    rows = corpus.train
+    return method(config, task(config, rows.label, corpus.num_classes, rows.input_shape, seed, scale, rows.trusted))
+
+
 def loader(config: RunConfig, corpus: Corpus, device: torch.device) -> Loader:
     """Make the loader of training rows, augmented by default if they are images."""
     rows, train, look = corpus.train, config.train, corpus.image_defaults

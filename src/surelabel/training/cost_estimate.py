@@ -160,7 +160,7 @@ def _num_bytes(x: Inputs) -> int:
 
 def _time_steps(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None) -> _Stopwatch:
     """Train a few steps in a temporary folder, in one process."""
-    alone = config.model_copy(update={"train": config.train.model_copy(update={"devices": 1})})
+    alone = config.model_copy(update={"train": config.train.model_copy(update={"devices": 1, "folds": 0})})
     watch = _Stopwatch()
     with tempfile.TemporaryDirectory(prefix="surelabel-plan-") as folder, contextlib.suppress(Interrupted):
         train(alone, (corpus, manifest), RunDir(Path(folder) / "run"), watch, watch.has_seen_enough, choose_head=False)
@@ -175,6 +175,7 @@ def _comparison_seconds(config: RunConfig, corpus: Corpus, watch: _Stopwatch) ->
 
 def _total_seconds(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:
     """Return the seconds of all epochs and evaluations at the pace of the timed steps."""
-    training = watch.epochs * watch.batches
+    # Each of N folds trains on (N - 1) / N of the rows.
+    training = watch.epochs * watch.batches * max(1, config.train.num_folds)
     evaluated = watch.epochs / config.train.evaluate_every * num_evaluated / config.train.batch_size
     return watch.step_seconds * (training + EVALUATION_SHARE * evaluated)

@@ -1,6 +1,6 @@
 """Judge the labels of a run by models on fixed features that never see the label they judge."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,20 +42,32 @@ class Judged:
     description: dict[str, Any]
 
 
-def judge_run(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Judged | None:
-    """Judge training and held-out rows together; None if that is not wanted or not possible."""
-    given = columns["given"]
-    if not config.train.second_opinion or len(given) < LEAST_ROWS or len(given) < 2 * corpus.num_classes:
+def is_possible(config: RunConfig, corpus: Corpus) -> bool:
+    """Return whether a second opinion is wanted, and there are enough rows for one."""
+    num_rows = sum(map(len, corpus.labelled_parts))
+    return config.train.second_opinion and num_rows >= max(LEAST_ROWS, 2 * corpus.num_classes)
+
+
+def judge_run(
+    config: RunConfig, corpus: Corpus, columns: dict[str, Any], extra: Mapping[str, np.ndarray] | None = None
+) -> Judged | None:
+    """Judge training and held-out rows together; None if that is not wanted or not possible.
+
+    `extra` has (N, K) scores of further experts, by name.
+    """
+    if not is_possible(config, corpus):
         return None
     # Sums depend on the number of threads in their last bits, so they use as many as training does.
     with threadpool_limits(config.train.threads):
-        return _judge(config, corpus, columns)
+        return _judge(config, corpus, columns, extra)
 
 
-def _judge(config: RunConfig, corpus: Corpus, columns: dict[str, Any]) -> Judged | None:
+def _judge(
+    config: RunConfig, corpus: Corpus, columns: dict[str, Any], extra: Mapping[str, np.ndarray] | None
+) -> Judged | None:
     given = columns["given"]
     features = feature_sets(corpus.labelled_parts, config.train.seed)
-    opinion = second_opinion(features, given, corpus.num_classes, config.train.seed)
+    opinion = second_opinion(features, given, corpus.num_classes, config.train.seed, extra)
     if opinion is None:
         return None
     trained = columns["verdict"] == TRAINED

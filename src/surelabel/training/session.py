@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from surelabel import noise
@@ -18,7 +19,7 @@ from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
 from surelabel.runs.run_dir import CALIBRATION_FILE, OPINION_FILE, RunDir
-from surelabel.training import build, cached_features, head, second_opinion, warm_start
+from surelabel.training import build, cached_features, folds, head, second_opinion, warm_start
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.calibration import CurveCalibration
 
@@ -42,12 +43,10 @@ def train(
     chosen: dict[str, Any] = {}
     if choose_head and not run_dir.has_begun:
         config, chosen = head.settle(config, corpus, _train_candidate)
-    scale, shape = build.normalisation(corpus), corpus.train.input_shape
+    scale = build.normalisation(corpus)
 
     def make_method(seed: int) -> Method:
-        rows = corpus.train
-        task = build.task(config, rows.label, corpus.num_classes, shape, seed, scale, rows.trusted)
-        return build.method(config, task)
+        return build.method_for(config, corpus, scale, seed)
 
     torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
     method = make_method(config.train.seed)
@@ -79,7 +78,7 @@ def train(
         )
         engine = Engine(setup)
         engine.run(resume=run_dir.state_file.exists())
-        _write_results(engine, run_dir)
+        _write_results(engine, run_dir, folds.predict_left_out(engine))
         distributed.wait_for_all()
     return run_dir
 
@@ -118,8 +117,10 @@ def _claim(
     check_or_write(run_dir, config, corpus, manifest, device)
 
 
-def _write_results(engine: Engine, run_dir: RunDir) -> None:
+def _write_results(engine: Engine, run_dir: RunDir, left_out: dict[str, np.ndarray]) -> None:
     """Judge every label and write the results; every rank takes part, the first one writes.
+
+    `left_out` has what networks say of rows that they were not trained on.
 
     `done` comes last and the state is deleted after it: a crash at any point leaves a run that can
     be resumed, and the same files are then written again.
@@ -129,7 +130,7 @@ def _write_results(engine: Engine, run_dir: RunDir) -> None:
         return
     calibration = CurveCalibration.fit(columns)
     run_dir.write_table(CALIBRATION_FILE, calibration.to_columns())
-    found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns)
+    found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns, left_out)
     run_dir.write_json(OPINION_FILE, found.description if found else {})
     judged = found.columns if found else {"p_wrong": calibration.p_wrong}
     run_dir.write_samples({**columns, **judged})
@@ -137,3 +138,4 @@ def _write_results(engine: Engine, run_dir: RunDir) -> None:
     run_dir.rewrite_metrics(engine.history)
     run_dir.write_json("done", summarise(engine))
     run_dir.state_file.unlink(missing_ok=True)
+    folds.remove(run_dir)

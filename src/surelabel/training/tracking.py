@@ -125,6 +125,10 @@ class Tracked:
         """Forward."""
         self.progress.warn(text)
 
+    def part(self, title: str) -> Any:
+        """Return the progress of a part of the run; its epochs are shown, and not logged."""
+        return self.progress.part(title)
+
 
 @contextlib.contextmanager
 def tracked(names: Sequence[str], out: str | Path, config: RunConfig, progress: Any) -> Iterator[Any]:

@@ -6,7 +6,8 @@ One eigendecomposition serves all rows and all penalties. Three feature maps of 
 features take part: the standardised features themselves, and two Gaussian kernels of different
 width (Nystrom features). Their scores are pooled into class logits whose weights maximise the
 likelihood of the given labels. No clean label, network or gradient takes part; the whole takes
-seconds.
+seconds. Scores of other models that have not seen the label they judge may join the pool, such as
+networks trained on folds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +38,10 @@ WEIGHT_PENALTY = 1e-4
 
 
 class Expert(NamedTuple):
-    """One leave-one-out model: features, map, penalty, weight in the pool, loss on given labels."""
+    """One leave-one-out model: features, map, penalty, weight in the pool, loss on given labels.
+
+    Further experts have no features and no penalty.
+    """
 
     features: str
     name: str
@@ -56,9 +60,16 @@ class SecondOpinion:
 
 
 def second_opinion(
-    features: Mapping[str, Array], labels: Labels, num_classes: int, seed: int = 0
+    features: Mapping[str, Array],
+    labels: Labels,
+    num_classes: int,
+    seed: int = 0,
+    extra: Mapping[str, Array] | None = None,
 ) -> SecondOpinion | None:
-    """Judge (N,) given labels by named sets of (N, D) features; None if that would take minutes."""
+    """Judge (N,) given labels by named sets of (N, D) features; None if that would take minutes.
+
+    `extra` has (N, K) scores of further experts by name, with NaN in rows that they do not judge.
+    """
     rng = np.random.default_rng(seed)
     chosen = _sample(len(labels), rng)
     scores, found = [], []
@@ -68,6 +79,10 @@ def second_opinion(
             penalty, loss, best = _best_scores(phi, labels, num_classes, chosen)
             scores.append(best)
             found.append((source, name, penalty, loss))
+    chosen = _judged_by_all(extra or {}, chosen)
+    for name, further in (extra or {}).items():
+        scores.append(_fill(further))
+        found.append(("", name, 0.0, _pool([further[chosen]], labels[chosen], num_classes).loss))
     if not scores:
         return None
     pool = _pool([score[chosen] for score in scores], labels[chosen], num_classes)
@@ -86,6 +101,20 @@ def held_out_loss(logits: Array, labels: Labels, num_classes: int) -> float:
     nothing has the loss of the class frequencies. Infinite for logits that are not finite.
     """
     return _pool([logits], labels, num_classes).loss if np.isfinite(logits).all() else float("inf")
+
+
+def _judged_by_all(extra: Mapping[str, Array], rows: Labels) -> Labels:
+    """Return those of the rows that every further expert judges: on these it can be weighed."""
+    for scores in extra.values():
+        rows = rows[np.isfinite(scores[rows]).all(1)]
+    return rows
+
+
+def _fill(scores: Array) -> Array:
+    """Replace rows without scores by the mean of the others, which says nothing about the row."""
+    known = np.isfinite(scores).all(1, keepdims=True)
+    filled: Array = np.where(known, scores, scores.mean(0, where=known))
+    return filled
 
 
 def _project(features: Array, rng: np.random.Generator) -> Array:
