@@ -91,6 +91,7 @@ class TestStrongNetwork:
             row["decided_by"] == "nobody" and float(row["p_wrong"]) >= 0.5 for row in again
         )
         text = done("export", run)
+        assert "After 2 decisions: about" in text
         assert all(f"{found[name]:,} {name.replace('_', ' ')}" in text for name in parts)
 
     def test_expected_right_labels_are_near_the_truth(self, stored, done):

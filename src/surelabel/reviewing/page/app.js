@@ -56,9 +56,9 @@ async function reorder() {
   const shown = current();
   await load();
   const place = shown ? state.rows.findIndex((row) => row.id === shown.id) : -1;
-  if (shown && place >= 0) state.rows.splice(place, 1);
-  else if (shown) state.numFound += 1;
-  if (shown) state.rows.unshift({ ...shown, p_wrong: state.rows[place]?.p_wrong ?? shown.p_wrong });
+  const [fresh] = place >= 0 ? state.rows.splice(place, 1) : [];
+  if (shown) state.rows.unshift(fresh ?? shown);
+  if (shown && !fresh) state.numFound += 1;
   draw();
   await drawProgress();
 }
