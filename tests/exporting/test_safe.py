@@ -86,8 +86,12 @@ class TestStrongNetwork:
         parts = ("changed_by_model", "changed_by_person", "confirmed_by_person", "review_first", "kept")
         assert sum(found[name] for name in parts) == found["rows"] == len(rows)
         assert (found["changed_by_person"], found["confirmed_by_person"]) == (1, 1)
-        assert found["review_first"] == len(suspects) - 1
+        again = exported(run)  # decisions update P(wrong) of other rows, too
+        assert found["review_first"] == sum(
+            row["decided_by"] == "nobody" and float(row["p_wrong"]) >= 0.5 for row in again
+        )
         text = done("export", run)
+        assert "After 2 decisions: about" in text
         assert all(f"{found[name]:,} {name.replace('_', ' ')}" in text for name in parts)
 
     def test_expected_right_labels_are_near_the_truth(self, stored, done):
@@ -105,9 +109,10 @@ class TestStrongNetwork:
         other = "1" if row["given"] != "1" else "2"
         Journal(run / "decisions.jsonl").append([Wish(row["id"], row["given"], "relabel", other)])
         second = json.loads(done("export", run, "--accept", "all", "--class-cap", "0", "--json"))
-        doubt = float(row["p_wrong"])
-        assert second["expected_right_before"] == pytest.approx(first["expected_right_before"] - (1 - doubt), abs=0.01)
-        assert second["expected_right_after"] == pytest.approx(first["expected_right_after"] + doubt, abs=0.01)
+        doubts = [float(one["p_wrong"]) for one in exported(run) if one["id"] != row["id"]]
+        assert second["expected_right_before"] == pytest.approx(len(doubts) - sum(doubts), abs=0.01)
+        assert second["expected_right_after"] == pytest.approx(len(doubts) - sum(doubts) + 1, abs=0.01)
+        assert second["expected_right_before"] < first["expected_right_before"]
 
 
 class TestClasses:

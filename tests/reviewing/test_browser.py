@@ -21,7 +21,7 @@ from tests.reviewing.conftest import plant_kinds
 from surelabel.reviewing.access import HOST, Access
 from surelabel.reviewing.server import make_app, make_review
 from surelabel.runs.decisions import Journal
-from surelabel.verdicts import audit
+from surelabel.verdicts import Audit, audit
 
 pytestmark = pytest.mark.training  # slow: a browser takes seconds to start
 expect.set_options(timeout=20_000)  # CI machines are busy
@@ -357,3 +357,48 @@ def test_a_page_without_its_token_says_what_to_do(read_only_server, browser):
     page = browser.new_context().new_page()
     page.goto(read_only_server.address.partition("?")[0])
     expect(page.locator("body")).to_contain_text("open the address that `surelabel review` printed")
+
+
+def test_random_labels_are_drawn_marked_and_estimated(server, opened):
+    service = server()
+    page = opened(service.address)
+    page.click("#random")
+    expect(page.locator("#filter-text")).to_contain_text("drawn at random")
+    expect(page.locator("#random")).to_have_text("Back to the suspects")
+    reviewed = [press(page, key) for key in "kkks"]
+    assert service.lines()[0]["action"] == "draw"
+    decisions = service.lines()[1:]
+    assert [line["id"] for line in decisions] == reviewed
+    assert {line["queue"] for line in decisions} == {"random"}
+    expect(page.locator("#estimate")).to_contain_text("3 of them drawn at random")
+    page.click("#random")
+    expect(page.locator("#filter-text")).to_contain_text("from 50 %")
+    widen(page, 0)
+    page.wait_for_load_state("networkidle")
+    page.keyboard.press("k")
+    expect_counts(page, 4, 0, 1)
+    assert "queue" not in service.lines()[-1]
+
+
+def test_decisions_update_the_numbers_and_reorder_only_when_asked(server, opened):
+    service = server()
+    page = opened(service.address)
+    before = page.locator("#estimate").text_content()
+    for _ in range(8):
+        press(page, "k")
+    shown = page.locator("#id").text_content()
+    expect(page.locator("#estimate")).to_contain_text("After 8 decisions")
+    assert page.locator("#estimate").text_content() != before
+    expect(page.locator("#reorder")).to_contain_text("moved")
+    expect(page.locator("#id")).to_have_text(shown)  # nothing moved under the cursor
+    page.click("#reorder")
+    expect(page.locator("#reorder")).to_be_hidden()
+    expect(page.locator("#id")).to_have_text(shown)
+
+
+def test_the_warnings_of_the_audit_are_shown(server, opened, monkeypatch):
+    monkeypatch.setattr(Audit, "warnings", property(lambda _: ["<b>Cannot tell</b>", "Look first"]))
+    page = opened(server().address)
+    expect(page.locator("#warnings summary")).to_have_text("2 warnings")
+    page.click("#warnings summary")
+    expect(page.locator("#warnings li")).to_have_text(["<b>Cannot tell</b>", "Look first"])

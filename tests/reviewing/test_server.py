@@ -3,6 +3,7 @@
 import io
 import re
 import socket
+import time
 from pathlib import Path
 
 import numpy as np
@@ -240,3 +241,74 @@ def test_a_port_that_is_taken(copied, corpus_of):
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 takes a free one"):
             serve(run, corpus_of(run), audit(run), port, ready=lambda _: None)
+
+
+class TestRandomSample:
+    def test_rows_come_in_the_order_of_the_draw_and_decisions_are_marked(self, client):
+        page = client()
+        assert page.rows(queue="random") == []
+        assert page.post("/api/sample", {"count": 20}).json() == {"rows": 20}
+        rows = page.rows(queue="random")
+        assert [row["rank"] for row in rows] == list(range(1, 21))
+        body = {"decisions": [decision(rows[0]), decision(rows[1], "skip")], "queue": "random"}
+        assert page.post("/api/decisions", body).status_code == 200
+        assert [row["id"] for row in page.rows(queue="random")] == [row["id"] for row in rows[2:]]
+        held = page.review.journal.decisions()
+        assert {one.queue for one in held.values()} == {"random"}
+        other = next(row for row in page.rows() if row["id"] not in {one["id"] for one in rows})
+        refused = page.post("/api/decisions", {"decisions": [decision(other)], "queue": "random"})
+        assert refused.status_code == 400
+        assert "not in the random sample" in refused.json()["error"]
+
+    def test_a_row_skipped_elsewhere_is_still_asked_for(self, client):
+        page = client()
+        page.post("/api/sample", {"count": 5})
+        first = page.rows(queue="random")[0]
+        page.decide(decision(first, "skip"))
+        assert first["id"] in {row["id"] for row in page.rows(queue="random")}
+
+    @pytest.mark.parametrize("count", [0, -1, "many"])
+    def test_odd_sizes_are_refused(self, client, count):
+        assert client().post("/api/sample", {"count": count}).status_code == 422
+
+
+class TestLiveEstimate:
+    def test_numbers_change_and_orders_in_use_stay(self, client):
+        page = client()
+        rows = page.rows()
+        page.decide(*(decision(row) for row in rows[:8]))
+        page.review.live.refresh()
+        wanted = {"low": 0, "order": 0, "numbers": ",".join(str(row["number"]) for row in rows[8:20])}
+        found = page.http.get("/api/progress", params=wanted).json()
+        assert "After 8 decisions" in found["estimate"]
+        assert found["moved"] > 0
+        assert found["order"] > 0
+        now = [found["p_wrong"][str(row["number"])] for row in rows[8:20]]
+        assert now != [row["p_wrong"] for row in rows[8:20]]
+        assert [row["id"] for row in page.rows(order=0)] == [row["id"] for row in rows[8:]]
+        newest = page.rows(order=found["order"])
+        assert [row["p_wrong"] for row in newest] == sorted((row["p_wrong"] for row in newest), reverse=True)
+        assert page.http.get("/api/progress", params={**wanted, "order": found["order"]}).json()["moved"] == 0
+
+    def test_a_new_server_begins_with_the_newest_order(self, client, open_review):
+        page = client()
+        page.decide(*(decision(row) for row in page.rows()[:8]))
+        again = open_review(page.review.run_dir, "key")
+        page.review.live.refresh()
+        assert np.allclose(again.suspects.p_wrong, page.review.suspects.p_wrong)
+        assert again.live.estimate == page.review.live.estimate
+
+    def test_many_decisions_are_audited_in_the_background(self, client):
+        page = client()
+        for row in page.rows()[:5]:
+            page.decide(decision(row))
+        for _ in range(200):
+            found = page.http.get("/api/progress").json()
+            if not found["is_pending"]:
+                break
+            time.sleep(0.05)
+        assert "After 5 decisions" in found["estimate"]
+
+    @pytest.mark.parametrize("numbers", ["a", "1,", "-1", "1;2"])
+    def test_odd_numbers_are_refused(self, client, numbers):
+        assert client().http.get("/api/progress", params={"numbers": numbers}).status_code == 422

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from surelabel.errors import RunError
-from surelabel.runs.decisions import Conflict, Journal, Wish
+from surelabel.runs.decisions import Conflict, Journal, Wish, random_order
 
 
 @pytest.fixture
@@ -185,3 +185,64 @@ def test_a_journal_that_was_removed_is_begun_anew(path):
     path.unlink()
     assert journal.decisions() == {}
     assert journal.append([Wish("a", "cat", "keep")])[0].sequence == 1
+
+
+class TestSample:
+    def test_a_draw_is_kept_and_a_larger_one_contains_it(self, path):
+        journal = Journal(path, by="ann")
+        assert journal.sample() is None
+        first = journal.draw(10)
+        assert journal.draw(5) == Journal(path).sample() == first
+        more = journal.draw(20)
+        assert (more.seed, more.count, more.sequence) == (first.seed, 20, 2)
+        ids = [f"row {number}" for number in range(50)]
+        assert sorted(random_order(first.seed, ids)) == list(range(50))
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [line["count"] for line in lines] == [10, 20]
+        assert lines[0]["by"] == "ann"
+
+    def test_the_order_depends_on_the_seed_and_is_the_same_everywhere(self):
+        assert random_order(7, list("abcdef")) == [2, 4, 0, 5, 3, 1]
+        first = [random_order(seed, list("abcdef"))[0] for seed in range(600)]
+        assert all(60 < first.count(place) < 140 for place in range(6))
+
+    def test_decisions_of_the_sample_are_marked(self, path):
+        journal = Journal(path)
+        journal.append([Wish("a", "cat", "keep", queue="random"), Wish("b", "cat", "keep")])
+        assert [decision.queue for decision in Journal(path).decisions().values()] == ["random", None]
+        assert "queue" not in json.loads(path.read_text().splitlines()[1])
+        journal.append([Wish("a", "cat", "relabel", "dog", seen=1)])
+        assert journal.book()["a"].is_random  # changed elsewhere: still an answer of the sample
+        journal.append([Wish("a", "cat", "undo", seen=3), Wish("b", "cat", "undo", seen=2)])
+        journal.append([Wish("a", "cat", "undo", seen=4)])
+        assert not journal.book()["a"].is_random
+
+    def test_journals_of_before_are_read(self, path):
+        path.write_text(
+            '{"sequence": 1, "time": "2026-01-31T12:00:00.123+00:00", "id": "a", "given": "cat", '
+            '"action": "keep", "label": "cat", "by": "ann"}\n'
+        )
+        journal = Journal(path)
+        assert state(journal) == {"a": ("keep", "cat")}
+        assert journal.decisions()["a"].queue is None
+        assert journal.draw(3).sequence == 2
+
+    def test_a_draw_cut_short_never_happened(self, path):
+        Journal(path).append([Wish("a", "cat", "keep")])
+        Journal(path).draw(10)
+        path.write_bytes(path.read_bytes()[:-9])
+        journal = Journal(path)
+        assert journal.sample() is None
+        again = journal.draw(10)
+        assert Journal(path).sample() == again
+        assert state(journal) == {"a": ("keep", "cat")}
+
+    @pytest.mark.parametrize("count", [0, -1])
+    def test_an_empty_sample_is_refused(self, path, count):
+        with pytest.raises(RunError, match=f"{count} random labels"):
+            Journal(path).draw(count)
+
+    def test_a_draw_without_its_seed_is_an_error_with_its_line(self, path):
+        path.write_text('{"sequence": 1, "time": "now", "action": "draw", "count": 3, "by": "ann"}\n')
+        with pytest.raises(RunError, match="line 1 is not a decision"):
+            Journal(path).decisions()

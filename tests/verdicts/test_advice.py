@@ -10,6 +10,7 @@ import pytest
 import surelabel
 from surelabel.verdicts import Audit
 from surelabel.verdicts.advice import Training, training_of
+from surelabel.verdicts.comparison import read_cleaning
 
 RIGHT = np.repeat(["a", "b"], 50)
 
@@ -41,6 +42,17 @@ class TestCauses:
         assert "cleaned before" in text
         assert "surelabel audit 'runs/my first'" in text
         assert "memorised" not in text
+
+    def test_cleaned_labels_are_compared_with_the_run_that_cleaned_them(self, tmp_path):
+        lines = ["id,label,p_wrong,decided_by,changed", "0,a,0.9,model,True", "1,b,0.9,model,True"]
+        lines += ["2,a,0.9,person,True", "3,a,0.7,nobody,False", "4,a,0.1,nobody,False"]
+        (tmp_path / "cleaned.csv").write_text("\n".join(lines))
+        cleaning = read_cleaning(tmp_path / "cleaned.csv")
+        text = advice(Training("car", {1: 1.0, 2: 1.0}, cleaned_by="runs/first", cleaning=cleaning))
+        assert "agrees with 1 of 2 labels that the earlier run changed" in text
+        assert "1 of 1 that people changed" in text
+        assert "1 of the earlier suspects" in text
+        assert read_cleaning(tmp_path / "missing.csv") is None
 
     def test_training_that_ended_too_early(self):
         text = advice(Training("car", {1: 0.2, 2: 0.3, 3: 0.4, 4: 0.6}), prediction=RIGHT[::-1])

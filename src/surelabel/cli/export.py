@@ -102,6 +102,8 @@ def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) 
     counts, cleaned = written.counts, written.cleaned
     parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if name != "rows")
     console.say(f"{written.folder}: {counts['rows']:,} rows: {parts}")
+    if table.review is not None:
+        console.say_prose(table.sentences()[0])
     if cleaned.expected_right is not None:
         before, after = cleaned.expected_right
         console.say(f"Labels expected to be right: {before:,.0f} before, {after:,.0f} after, of {len(table):,}")

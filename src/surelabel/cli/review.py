@@ -16,6 +16,10 @@ def review(
     by: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who decides. Default: the user of this computer")
     ] = None,
+    random: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Begin with N labels drawn at random: they tell how many are wrong."),
+    ] = None,
 ) -> None:
     """Go through suspicious labels on a local page; decisions are kept in RUN/decisions.jsonl."""
     from surelabel import api
@@ -33,6 +37,6 @@ def review(
 
     run_dir = RunDir.open(run)
     table = audit(run_dir)
-    journal = serve(run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by)
+    journal = serve(run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, random=random)
     count = sum(decision.action in FINAL for decision in journal.decisions().values())
     console.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))

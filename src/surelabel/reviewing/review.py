@@ -10,13 +10,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from surelabel.data.corpus import Examples
 from surelabel.errors import DataError, RunError
 from surelabel.reviewing.inputs import FeatureTable, encode_png
+from surelabel.reviewing.live import LiveAudit
 from surelabel.reviewing.suspects import Filter, Suspects
-from surelabel.runs.decisions import Book, Conflict, Journal, Wish
+from surelabel.runs.decisions import RANDOM, Book, Conflict, Journal, Wish
 from surelabel.runs.run_dir import RunDir
+from surelabel.verdicts import Audit
+from surelabel.verdicts.audit import Auditor
 
 ROWS_PER_REQUEST = 60
 NUM_RECENT = 200
 """Decisions that can still be undone after a reload."""
+MOST_NUMBERS = 200
+"""Rows whose P(wrong) the page can ask for at once."""
 CSV_NAME = "decisions.csv"
 
 
@@ -38,12 +43,31 @@ class DecisionsRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     decisions: list[DecisionRequest] = Field(min_length=1, max_length=1000)
+    queue: Literal["random"] | None = None
+    """random for decisions on the random sample."""
+
+
+class SampleRequest(BaseModel):
+    """How many labels to check at random."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    count: int = Field(ge=1, le=100_000)
 
 
 class PageFilter(Filter):
     """Which rows to show, and the rank after which to continue."""
 
     after: int = Field(0, ge=0)
+    order: int = Field(0, ge=0)
+    """The number of the order of rows."""
+
+
+class ProgressFilter(Filter):
+    """Which rows to count, and whose P(wrong) to return: numbers with commas between them."""
+
+    order: int = Field(0, ge=0)
+    numbers: str = Field("", pattern=r"^(\d{1,12}(,\d{1,12})*)?$")
 
 
 class Review:
@@ -54,9 +78,33 @@ class Review:
     ) -> None:
         """`features` is None if the inputs are images."""
         self.run_dir, self.suspects, self.journal, self.features, self.key = run, suspects, journal, features, key
+        self.starts_random = False
+        """Whether the page begins with the random sample."""
+        auditor = Auditor(run)
+        self.live = LiveAudit(auditor, journal, self._take)
+        suspects.update(self.live.audit, auditor.calibration.p_wrong)
+        self._find_sample()
+
+    def _take(self, audit: Audit) -> None:
+        self.suspects.update(audit)
+        self._find_sample()
+
+    def _find_sample(self) -> None:
+        """Tell the suspects which rows are the random sample."""
+        drawn = self.journal.sample()
+        rows = [] if drawn is None else self.live.auditor.reviews.sampled(drawn)
+        self.suspects.sampled = self.suspects.row_at[rows].tolist() if rows else []
+
+    def draw(self, request: SampleRequest) -> dict[str, Any]:
+        """Draw a random sample, or enlarge it; return its size."""
+        self.journal.draw(request.count)
+        self._find_sample()
+        return {"rows": len(self.suspects.sampled)}
 
     def run(self) -> dict[str, Any]:
         """Return what stays the same during a review, and the decisions that can be undone."""
+        self.live.notify()  # another server may have written decisions
+        self._find_sample()
         book = self.journal.book()
         recent = [decision for decision in self.journal.decisions().values() if decision.id in self.suspects.row_of]
         return {
@@ -66,21 +114,38 @@ class Review:
             "classes": list(self.suspects.class_names),
             "is_image": self.features is None,
             "is_calibrated": self.suspects.is_calibrated,
+            "starts_random": self.starts_random and bool(self.suspects.sampled),
             "recent": [{"id": decision.id, "seen": book[decision.id].last} for decision in recent[-NUM_RECENT:]],
         }
 
     def rows(self, wanted: Annotated[PageFilter, Query()]) -> dict[str, Any]:
         """Return the next suspects that match a filter."""
         book = self.journal.book()
-        found = self.suspects.match(wanted, book)
-        found = found[found >= wanted.after]  # row numbers count from 0, ranks from 1
-        shown = [self._describe(int(row), book) for row in found[:ROWS_PER_REQUEST]]
+        ranks, rows = self.suspects.match(wanted, book, wanted.order)
+        left = ranks >= wanted.after  # here ranks count from 0, on the page from 1
+        ranks, rows = ranks[left], rows[left]
+        shown = [
+            self._describe(int(row), book, int(rank))
+            for rank, row in zip(ranks[:ROWS_PER_REQUEST], rows[:ROWS_PER_REQUEST], strict=True)
+        ]
         menus = None if wanted.after else self.suspects.menus(wanted)
-        return {"rows": shown, "num_found": len(found), "menus": menus}
+        return {"rows": shown, "num_found": len(rows), "menus": menus}
 
-    def progress(self, wanted: Annotated[Filter, Query()]) -> dict[str, Any]:
-        """Return the counts of the progress bar."""
-        return self.suspects.progress(wanted, self.journal.book())
+    def progress(self, wanted: Annotated[ProgressFilter, Query()]) -> dict[str, Any]:
+        """Return the counts of the progress bar, the newest estimate, and P(wrong) of some rows."""
+        book = self.journal.book()
+        numbers = [int(number) for number in wanted.numbers.split(",") if number][:MOST_NUMBERS]
+        known = [number for number in numbers if number < len(self.suspects)]
+        return {
+            **self.suspects.progress(wanted, book),
+            "is_pending": self.live.is_pending,
+            "order": max(self.suspects.orders),
+            "moved": self.suspects.num_moved(wanted, wanted.order, book),
+            "estimate": self.live.estimate,
+            "warnings": self.live.warnings,
+            "sampled": len(self.suspects.sampled),
+            "p_wrong": {number: float(self.suspects.p_wrong[number]) for number in known},
+        }
 
     def image(self, split: str, position: int) -> Response:
         """Return the image of a row."""
@@ -94,11 +159,12 @@ class Review:
 
     def decide(self, request: DecisionsRequest) -> Any:
         """Write decisions; answer 409 with the current rows if someone else decided first."""
-        wishes = [self._wish(one) for one in request.decisions]
+        wishes = [self._wish(one, request.queue) for one in request.decisions]
         try:
             self.journal.append(wishes)
         except Conflict as conflict:
             return JSONResponse({"error": str(conflict), "rows": self._current_rows(conflict.ids)}, 409)
+        self.live.notify()
         return {"rows": self._current_rows([wish.id for wish in wishes])}
 
     def export(self) -> dict[str, Any]:
@@ -112,23 +178,25 @@ class Review:
             raise DataError("there is no such sample in this run")
         return rows
 
-    def _wish(self, request: DecisionRequest) -> Wish:
+    def _wish(self, request: DecisionRequest, queue: str | None) -> Wish:
         row = self.suspects.row_of.get(request.id)
         if row is None:
             raise RunError(f"there is no row {request.id!r} in this run")
+        if queue == RANDOM and row not in self.suspects.sampled:
+            raise RunError(f"the row {request.id!r} is not in the random sample")
         given = self.suspects.class_names[self.suspects.given[row]]
         if request.action == "relabel" and request.label not in self.suspects.class_names:
             raise RunError(f"{request.label!r} is no class of this run")
         action = "keep" if (request.action, request.label) == ("relabel", given) else request.action
-        return Wish(request.id, given, action, request.label if action == "relabel" else None, request.seen)
+        return Wish(request.id, given, action, request.label if action == "relabel" else None, request.seen, queue)
 
     def _current_rows(self, ids: Sequence[str]) -> list[dict[str, Any]]:
         book = self.journal.book()
         return [self._describe(self.suspects.row_of[id], book) for id in ids]
 
-    def _describe(self, row: int, book: Book) -> dict[str, Any]:
+    def _describe(self, row: int, book: Book, rank: int | None = None) -> dict[str, Any]:
         preview = [] if self.features is None else self._features_of(row)[:4]
-        return {**self.suspects.describe(row, book.get(self.suspects.ids[row])), "preview": preview}
+        return {**self.suspects.describe(row, book.get(self.suspects.ids[row]), rank), "preview": preview}
 
     def _features_of(self, row: int) -> list[Any]:
         assert self.features is not None

@@ -41,15 +41,20 @@ def serve(
     *,
     ready: Callable[[str], None],
     by: str | None = None,
+    random: int | None = None,
 ) -> Journal:
     """Serve the page until Ctrl-C, then write RUN/decisions.csv.
 
     `ready` is called with the address of the page; port 0 picks a free port. `by` is the name
-    recorded with each decision, by default that of the system's user.
+    recorded with each decision, by default that of the system's user. `random` draws so many labels
+    at random, and the page begins with them.
     """
     with contextlib.closing(_bind(port)) as listener:
         access = Access(listener.getsockname()[1])
         review = make_review(run_dir, corpus, audit, access.key, by or _user())
+        if random is not None:
+            review.journal.draw(random)
+            review.starts_random = True
         review.journal.book()  # report a damaged journal now, not at the first decision
         config = uvicorn.Config(
             make_app(review, access),
@@ -95,7 +100,11 @@ def make_app(review: Review, access: Access) -> ASGIApp:
     }
     for address, answer in reading.items():
         app.add_api_route(address, answer, methods=["GET"], response_model=None)
-    writing: dict[str, Callable[..., Any]] = {"/api/decisions": review.decide, "/api/export": review.export}
+    writing: dict[str, Callable[..., Any]] = {
+        "/api/decisions": review.decide,
+        "/api/sample": review.draw,
+        "/api/export": review.export,
+    }
     for address, answer in writing.items():
         app.add_api_route(address, answer, methods=["POST"], response_model=None)
     app.add_exception_handler(SurelabelError, _answer_refusal)

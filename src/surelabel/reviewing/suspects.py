@@ -1,5 +1,6 @@
 """The rows of an audit, filtered, counted and described for the page."""
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -17,8 +18,12 @@ NUM_CANDIDATES = 10
 """Likeliest classes listed for a row: one for each digit key."""
 NUM_PAIRS = 12
 """Pairs of given and suggested class offered as filters."""
+NUM_ORDERS = 20
+"""Orders of rows that are remembered for pages that were loaded with them."""
+MOST_COMPARED = 1000
+"""Rows of a selection that are compared to count how many have moved."""
 _NOT_EVIDENCE = (
-    *("rank", "id", "given", "suggested", "suggested_probability", "p_wrong", "split", "clean"),
+    *("decided", "rank", "id", "given", "suggested", "suggested_probability", "p_wrong", "split", "clean"),
     *("kind", *(f"is_{kind}" for kind in KINDS), "duplicate_of", "duplicate_group"),
 )
 """Columns shown elsewhere, and the true label, which must not influence the reviewer."""
@@ -37,6 +42,8 @@ class Filter(BaseModel):
     high: float = Field(1.0, ge=0, le=1)
     """Highest P(wrong)."""
     state: Literal["open", "decided", "skipped", "all"] = "open"
+    queue: Literal["suspects", "random"] = "suspects"
+    """random shows the random sample, whatever the other filters are."""
 
 
 class Suspects:
@@ -54,7 +61,15 @@ class Suspects:
         self.positions = self._find_positions()
         self.number_of = {name: number for number, name in enumerate(self.class_names)}
         self.given, self.suggested = (self._numbers(name) for name in ("given", "suggested"))
-        self.p_wrong, self.is_calibrated = audit.p_wrong, audit.is_calibrated
+        self.p_wrong = np.array(audit.p_wrong, dtype=np.float64)
+        """(N,) P(wrong); of decided rows as it was before the decision."""
+        self.is_calibrated = audit.is_calibrated
+        self.row_at = np.argsort(audit.position)
+        """(N,) the row of each position in the data."""
+        self.orders = {0: np.arange(len(self))}
+        """Orders of rows by their number; the newest is the last."""
+        self.sampled: list[int] = []
+        """The rows of the random sample, in the order in which to look at them."""
         self.kinds, self.min_probability = audit.kinds, audit.min_probability
 
     def __len__(self) -> int:
@@ -78,16 +93,56 @@ class Suspects:
         rows = self.splits.get(name)
         return rows if rows is not None and 0 <= position < len(rows) else None
 
-    def match(self, wanted: Filter, book: Book) -> np.ndarray:
-        """Return the numbers of the matching rows, the most suspicious first."""
+    def update(self, audit: Audit, before: np.ndarray | None = None) -> None:
+        """Take P(wrong) of undecided rows from a newer audit; orders in use stay as they are.
+
+        `before` is P(wrong) without any decision, in the order of the data, for decided rows.
+        """
+        p_wrong = self.p_wrong.copy() if before is None else before[np.argsort(self.row_at)].astype(np.float64)
+        left = ~audit.is_decided
+        p_wrong[self.row_at[audit.position[left]]] = audit.p_wrong[left]
+        newest = max(self.orders)
+        order = np.argsort(-p_wrong, kind="stable")
+        self.p_wrong = p_wrong
+        if before is not None:
+            self.orders = {0: order}
+        elif not np.array_equal(order, self.orders[newest]):
+            kept = {number: self.orders[number] for number in sorted(self.orders)[-NUM_ORDERS + 1 :]}
+            self.orders = {**kept, newest + 1: order}
+
+    def order(self, number: int) -> np.ndarray:
+        """Return an order by its number; the newest if it is forgotten."""
+        return self.orders.get(number, self.orders[max(self.orders)])
+
+    def num_moved(self, wanted: Filter, number: int, book: Book) -> int:
+        """Return how many of the next open rows are elsewhere in the newest order."""
+        newest = max(self.orders)
+        if number == newest or wanted.queue == "random":
+            return 0
+        open_rows = wanted.model_copy(update={"state": "open"})
+        old, new = (self.match(open_rows, book, one)[1][:MOST_COMPARED].tolist() for one in (number, newest))
+        place = {row: at for at, row in enumerate(old)}
+        longest: list[int] = []  # the longest part that is in the same order in both
+        for at in (place[row] for row in new if row in place):
+            longest[bisect_left(longest, at) : bisect_left(longest, at) + 1] = [at]
+        return max(len(old), len(new)) - len(longest)
+
+    def match(self, wanted: Filter, book: Book, order: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Return the ranks (from 0) and the numbers of the matching rows, in this order."""
+        listed = np.array(self.sampled, dtype=np.int64) if wanted.queue == "random" else self.order(order)
         chosen = self._is_inside(wanted)
         if wanted.state != "all":
-            decided, skipped = self._marks(book)
+            decided, skipped = self._marks(book, wanted.queue == "random")
             chosen &= {"open": ~decided & ~skipped, "decided": decided, "skipped": skipped}[wanted.state]
-        return np.flatnonzero(chosen)
+        ranks = np.flatnonzero(chosen[listed])
+        return ranks, listed[ranks]
 
     def _is_inside(self, wanted: Filter) -> np.ndarray:
         """Return (N,) bool: rows with matching classes and P(wrong), decided or not."""
+        if wanted.queue == "random":
+            chosen = np.zeros(len(self), dtype=bool)
+            chosen[self.sampled] = True
+            return chosen
         chosen = (self.p_wrong >= wanted.low) & (self.p_wrong <= wanted.high)
         for name, numbers in ((wanted.given, self.given), (wanted.suggested, self.suggested)):
             if name is not None:
@@ -98,23 +153,28 @@ class Suspects:
         """Return (N,) bool: rows of a kind, one of KINDS."""
         return self.p_wrong >= self.min_probability if kind == WRONG else self.kinds.rows(kind)
 
-    def _marks(self, book: Book) -> tuple[np.ndarray, np.ndarray]:
-        """Return which rows are decided and which are skipped, each (N,) bool."""
+    def _marks(self, book: Book, is_random: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return which rows are decided and which are skipped, each (N,) bool.
+
+        In the random sample, a row that was skipped elsewhere still has to be looked at.
+        """
         decided, skipped = np.zeros(len(self), dtype=bool), np.zeros(len(self), dtype=bool)
         for id, standing in book.items():
             if standing.decision is not None and id in self.row_of:
+                if is_random and standing.decision.action not in FINAL and not standing.is_random:
+                    continue
                 (decided if standing.decision.action in FINAL else skipped)[self.row_of[id]] = True
         return decided, skipped
 
     def progress(self, wanted: Filter, book: Book) -> dict[str, Any]:
         """Count decisions, overall and inside the filter, and the wrong labels probably left."""
-        decided, skipped = self._marks(book)
+        decided, skipped = self._marks(book, wanted.queue == "random")
         actions = [s.decision.action for id, s in book.items() if s.decision is not None and id in self.row_of]
         inside = self._is_inside(wanted)
         return {
             "rows": len(self),
             **{action: actions.count(action) for action in ("keep", "relabel", "skip")},
-            "wrong_left": float(self.p_wrong[~decided].sum()),
+            "wrong_left": float(self.p_wrong[~self._marks(book)[0]].sum()),
             "inside": int(inside.sum()),
             "inside_decided": int((inside & decided).sum()),
             "inside_skipped": int((inside & skipped).sum()),
@@ -146,12 +206,13 @@ class Suspects:
         found = [(*divmod(int(pairs[at]), len(names)), int(counts[at])) for at in most]
         return [(names[one], names[two], count) for one, two, count in found]
 
-    def describe(self, row: int, standing: Standing | None) -> dict[str, Any]:
-        """Return everything the page shows of a row."""
+    def describe(self, row: int, standing: Standing | None, rank: int | None = None) -> dict[str, Any]:
+        """Return everything the page shows of a row; `rank` counts from 0."""
         split, position = self.positions[row]
         decision = standing.decision if standing else None
         return {
-            "rank": row + 1,
+            "number": row,
+            "rank": (row if rank is None else rank) + 1,
             "id": self.ids[row],
             "split": split,
             "position": position,

@@ -3,6 +3,13 @@
     {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat",
      "action": "relabel", "label": "dog", "by": "ann"}
 
+A decision in the queue of random labels has "queue": "random". The line that draws such a sample
+names no row: its rows are the first `count` of the order that `random_order` makes from the seed,
+so a larger sample contains the smaller one.
+
+    {"sequence": 8, "time": "2026-01-31T12:00:05.000+00:00", "action": "draw", "seed": 2718281828,
+     "count": 100, "by": "ann"}
+
 A decision is on disk (fsync) before it is reported as saved. Every writer locks the file and first
 reads what others have appended, so several servers and tabs can share one journal. A decision
 names the last entry about its row that its author saw, and is refused if there is a later one. A
@@ -10,8 +17,10 @@ line that a crash cut short is not JSON: readers skip it, and the next writer en
 newline.
 """
 
+import hashlib
 import json
 import os
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -26,6 +35,9 @@ FILE_NAME = "decisions.jsonl"
 ACTIONS = ("keep", "relabel", "skip", "undo")
 FINAL = ("keep", "relabel")
 """Actions after which a label is known."""
+DRAW = "draw"
+RANDOM = "random"
+"""The queue of random labels."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +55,20 @@ class Decision:
     label: str | None
     """The label from now on: the given one for keep, None for skip, the previous one for undo."""
     by: str
+    queue: str | None = None
+    """random for a decision in the queue of random labels."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A line of the journal that draws a random sample, or enlarges it."""
+
+    sequence: int
+    time: str
+    seed: int
+    count: int
+    by: str
+    action: str = DRAW
 
 
 @dataclass(frozen=True)
@@ -56,6 +82,8 @@ class Wish:
     """The new label, for relabel."""
     seen: int = 0
     """The sequence of the last entry about this row that its author saw; 0 if none."""
+    queue: str | None = None
+    """random for a decision in the queue of random labels."""
 
 
 @dataclass
@@ -72,6 +100,11 @@ class Standing:
         """The valid decision, if any."""
         return self.history[-1] if self.history else None
 
+    @property
+    def is_random(self) -> bool:
+        """Whether a valid decision on this row was made in the queue of random labels."""
+        return any(decision.queue == RANDOM for decision in self.history)
+
     def take(self, entry: Decision) -> None:
         """Apply the next entry."""
         self.last = entry.sequence
@@ -83,6 +116,12 @@ class Standing:
 
 Book = dict[str, Standing]
 """The rows in the journal, by id."""
+
+
+def random_order(seed: int, ids: Sequence[str]) -> list[int]:
+    """Return the positions of these ids in a random order, the same on every machine."""
+    keys = [hashlib.sha256(f"{seed}:{id}".encode("utf-8", "surrogatepass")).digest() for id in ids]
+    return sorted(range(len(ids)), key=keys.__getitem__)
 
 
 class Conflict(SurelabelError):
@@ -103,6 +142,7 @@ class Journal:
 
     def _forget(self) -> None:
         self._book: Book = {}
+        self._draw: Draw | None = None
         self._sequence = self._line = self._offset = self._inode = 0
 
     def decisions(self) -> dict[str, Decision]:
@@ -113,21 +153,45 @@ class Journal:
     def book(self) -> Book:
         """Return the decisions on every row in the journal."""
         with self._mutex:
-            if self.path.exists():
-                with files.locked(self.path, os.O_RDONLY, shared=True) as file:
-                    self._catch_up(file)
-            else:
-                self._forget()
+            self._read()
             return {id: Standing(standing.last, list(standing.history)) for id, standing in self._book.items()}
+
+    def sample(self) -> Draw | None:
+        """Return the random sample as it was last drawn or enlarged; None if there is none."""
+        with self._mutex:
+            self._read()
+            return self._draw
+
+    def draw(self, count: int) -> Draw:
+        """Draw `count` random labels, or enlarge the sample to so many, and return the sample."""
+        if count < 1:
+            raise RunError(f"{count} random labels: expected 1 or more")
+        with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
+            self._catch_up(file)
+            drawn = self._draw
+            if drawn is not None and drawn.count >= count:
+                return drawn
+            seed = secrets.randbits(32) if drawn is None else drawn.seed
+            entry = Draw(self._sequence + 1, _now(), seed, count, self.by)
+            self._write(file, _line(entry))
+            self._catch_up(file)
+        return entry
+
+    def _read(self) -> None:
+        if self.path.exists():
+            with files.locked(self.path, os.O_RDONLY, shared=True) as file:
+                self._catch_up(file)
+        else:
+            self._forget()
 
     def append(self, wishes: Sequence[Wish]) -> list[Decision]:
         """Append all of these, or raise Conflict if one of the rows was decided on since."""
         with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
             self._catch_up(file)
             self._check(wishes)
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            now = _now()
             entries = [self._entry(wish, number, now) for number, wish in enumerate(wishes, self._sequence + 1)]
-            self._write(file, "".join(json.dumps(asdict(entry)) + "\n" for entry in entries).encode())
+            self._write(file, b"".join(map(_line, entries)))
             self._catch_up(file)
         return entries
 
@@ -156,7 +220,7 @@ class Journal:
         if wish.action == "undo":
             before = self._book[wish.id].history[-2:-1]
             label = before[0].label if before else None
-        return Decision(sequence, now, wish.id, wish.given, wish.action, label, self.by)
+        return Decision(sequence, now, wish.id, wish.given, wish.action, label, self.by, wish.queue)
 
     def _write(self, file: int, content: bytes) -> None:
         """Append and sync; remove what could not be written whole, so that half is never read."""
@@ -204,18 +268,36 @@ class Journal:
             return False
         entry = self._parse(content)
         self._sequence = max(self._sequence, entry.sequence)
+        if isinstance(entry, Draw):
+            self._draw = entry
+            return True
         self._book.setdefault(entry.id, Standing()).take(entry)
         return True
 
-    def _parse(self, content: Any) -> Decision:
-        kinds = {"sequence": int, "time": str, "id": str, "given": str, "action": str, "by": str}
+    def _parse(self, content: Any) -> Decision | Draw:
+        is_draw = isinstance(content, dict) and content.get("action") == DRAW
+        kinds: dict[str, type] = {"sequence": int, "time": str, "action": str, "by": str}
+        kinds |= {"seed": int, "count": int} if is_draw else {"id": str, "given": str}
         whole = isinstance(content, dict) and all(isinstance(content.get(name), kind) for name, kind in kinds.items())
+        if whole and is_draw:
+            return Draw(**{name: content[name] for name in kinds})
         known = whole and content["action"] in ACTIONS
         if not known or not isinstance(content.get("label"), str if content["action"] in FINAL else str | None):
             raise RunError(
                 f"{self.path}: line {self._line + 1} is not a decision; expected {', '.join(kinds)} and label"
             )
-        return Decision(**{name: content[name] for name in kinds}, label=content.get("label"))
+        values = {name: content[name] for name in kinds}
+        return Decision(**values, label=content.get("label"), queue=RANDOM if content.get("queue") == RANDOM else None)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _line(entry: Decision | Draw) -> bytes:
+    """Return a line of the journal; a decision outside the random queue names no queue."""
+    content = {name: value for name, value in asdict(entry).items() if name != "queue" or value is not None}
+    return (json.dumps(content) + "\n").encode()
 
 
 def _read(file: int, offset: int, size: int) -> bytes:

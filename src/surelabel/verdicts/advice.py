@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from surelabel.config import MethodConfig
 from surelabel.errors import RunError, SurelabelError
 from surelabel.runs.run_dir import RunDir
+from surelabel.verdicts.comparison import Cleaning, compare, read_cleaning
 
 if TYPE_CHECKING:
     from surelabel.verdicts.audit import Audit
@@ -42,6 +43,8 @@ class Training:
     """The run that the labels were exported from, if the export changed any."""
     on_features: bool = False
     """Whether the inputs are feature vectors, and the network is not linear yet."""
+    cleaning: Cleaning | None = None
+    """What that export changed, if its table is still there."""
 
     @property
     def epochs(self) -> int:
@@ -69,9 +72,11 @@ def training_of(run: RunDir) -> Training | None:
 def _read_training(run: RunDir) -> Training:
     config, rows = run.config(), run.metrics()
     agreement = {int(row["epoch"]): float(row["given_accuracy"]) for row in rows if "given_accuracy" in row}
-    cleaned_by = None if config.data.labels is None else _cleaned_by(Path(config.data.labels), run)
+    labels = None if config.data.labels is None else Path(config.data.labels)
+    cleaned_by = None if labels is None else _cleaned_by(labels, run)
+    cleaning = None if labels is None or cleaned_by is None else _find_cleaning(labels, run)
     on_features = len(run.data().get("input_shape", ())) == 1 and config.model.options.get("widths") != []
-    return Training(config.method.name, agreement, cleaned_by, on_features)
+    return Training(config.method.name, agreement, cleaned_by, on_features, cleaning)
 
 
 def _cleaned_by(labels: Path, run: RunDir) -> str | None:
@@ -83,6 +88,11 @@ def _cleaned_by(labels: Path, run: RunDir) -> str | None:
         if content["counts"]["changed_by_model"] + content["counts"]["changed_by_person"]:
             return str(content["run"])
     return None
+
+
+def _find_cleaning(labels: Path, run: RunDir) -> Cleaning | None:
+    places = Path(), Path(run.environment().get("folder", "."))
+    return next(filter(None, (read_cleaning(place / labels) for place in places)), None)
 
 
 def are_cleaned(audit: "Audit") -> bool:
@@ -104,6 +114,8 @@ def causes(audit: "Audit") -> Iterator[str]:
         return
     if training is not None and training.cleaned_by is not None:
         yield _cleaned(training.cleaned_by, repeated)
+        if training.cleaning is not None:
+            yield compare(audit, training.cleaning)
     elif audit.power is not None:
         if share > FEW:
             yield _memorised_but_judged(training, repeated)

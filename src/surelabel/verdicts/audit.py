@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 
 from surelabel.errors import ConfigError
+from surelabel.runs.decisions import FILE_NAME, Journal
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import advice, classes, corrections, evidence, kinds, measures, summary
 from surelabel.verdicts import budget as budgets
+from surelabel.verdicts.answers import Review, ReviewReader
 from surelabel.verdicts.budget import Expected
 from surelabel.verdicts.calibration import Calibration, CurveCalibration, read_calibration
 from surelabel.verdicts.classes import Pair, Rate
 from surelabel.verdicts.corrections import Rules
+from surelabel.verdicts.random_sample import Combined
+from surelabel.verdicts.reviewed import ReviewedCalibration, update
 from surelabel.verdicts.table import Table
 
 COLUMNS = (
@@ -38,6 +42,8 @@ COLUMNS = (
     "verdict",
 )
 """Columns of the ranked table, in this order; `clean` is added where it is known."""
+DECIDED = "decided"
+"""Column with the label that a person decided on, empty where nobody did; added after a review."""
 
 SUSPICIOUS_FROM = 0.5
 """P(wrong) from which a label looks wrong."""
@@ -63,6 +69,7 @@ class Audit(Table):
         p_suggested: np.ndarray | None = None,
         training: advice.Training | None = None,
         power: float | None = None,
+        review: Review | None = None,
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
@@ -79,9 +86,26 @@ class Audit(Table):
         self.power = power
         """How often a random label looks worse than the given one to the second opinion; None
         without one."""
+        self.review = review
+        """What people decided since the run ended; None if nothing."""
         self.kinds = kinds.find_kinds(self)
         """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
         self.columns = _ordered(kinds.add_columns(self.columns, self.kinds))
+
+    @property
+    def is_decided(self) -> np.ndarray:
+        """(N,) whether a person has decided on each label, in the order of the table."""
+        return np.zeros(len(self), dtype=bool) if self.review is None else self.review.answers.is_decided[self.position]
+
+    @property
+    def num_open(self) -> int:
+        """The number of labels that no person has decided on; they come first in the table."""
+        return len(self) - (0 if self.review is None else self.review.num_decided)
+
+    @property
+    def combined(self) -> Combined | None:
+        """The number of wrong labels by the model and a random sample; None without a sample."""
+        return self.calibration.combined if isinstance(self.calibration, ReviewedCalibration) else None
 
     @cached_property
     def p_suggested(self) -> np.ndarray:
@@ -115,9 +139,11 @@ class Audit(Table):
         """Whether the estimated rate of wrong labels is meaningful.
 
         It must be calibrated, its interval must not be too wide, and the labels must not have been
-        cleaned before and then memorised: only the run that cleaned them knows what is left.
+        cleaned before and then memorised: only the run that cleaned them knows what is left, or a
+        person who looks at random labels.
         """
-        return self.is_calibrated and self._width <= TOO_WIDE and not advice.are_cleaned(self)
+        is_cleaned = advice.are_cleaned(self) and self.combined is None
+        return self.is_calibrated and self._width <= TOO_WIDE and not is_cleaned
 
     @property
     def is_rough(self) -> bool:
@@ -139,8 +165,9 @@ class Audit(Table):
 
     @property
     def is_suspicious(self) -> np.ndarray:
-        """(N,) whether each label looks wrong."""
-        return self.p_wrong >= self.min_probability
+        """(N,) whether each label looks wrong and no person has decided on it."""
+        found: np.ndarray = (self.p_wrong >= self.min_probability) & ~self.is_decided
+        return found
 
     @cached_property
     def noise_rate(self) -> Rate:
@@ -163,14 +190,19 @@ class Audit(Table):
         return classes.confused_pairs(self.joint_counts, self.class_names, most)
 
     def expected(self, budget: int) -> Expected:
-        """Return how many of the first `budget` labels are probably wrong."""
+        """Return how many of the first `budget` labels are probably wrong.
+
+        Labels that a person has decided on come last in the table and do not count.
+        """
         if budget < 0:
             raise ConfigError(f"budget={budget}: expected a number of labels, 0 or more")
-        return budgets.expected(self.calibration, int(budget), self.confidence)
+        return budgets.expected(self.calibration, int(budget), self.confidence, self.num_open)
 
     def budgets(self) -> list[Expected]:
         """Return the same for a few round numbers."""
-        return [self.expected(size) for size in budgets.round_budgets(len(self), self.num_suspicious)]
+        return [
+            self.expected(size) for size in budgets.round_budgets(int((~self.is_decided).sum()), self.num_suspicious)
+        ]
 
     def flagged(
         self, budget: int | None = None, min_probability: float | None = None, kind: str | None = None
@@ -185,7 +217,8 @@ class Audit(Table):
             return Table({name: values[self.kinds.rows(kind)] for name, values in self.columns.items()})
         limit = self.min_probability if min_probability is None else min_probability
         corrections.check_share("min_probability", limit)
-        rows = slice(self.expected(budget).budget) if budget is not None else self.p_wrong >= limit
+        is_flagged = (self.p_wrong >= limit) & ~self.is_decided
+        rows = slice(self.expected(budget).budget) if budget is not None else is_flagged
         return Table({name: values[rows] for name, values in self.columns.items()})
 
     def corrected(
@@ -196,12 +229,15 @@ class Audit(Table):
         accept="safe" takes suggestions that are more likely right than wrong, and none if the rate
         of wrong labels is unknown; accept="all" takes every one whose P(wrong) is at least
         `min_probability`. `class_cap` is the largest fraction of the labels of any given class that
-        may change; the likeliest wrong ones do.
+        may change; the likeliest wrong ones do. Decisions of people always hold.
         """
         limit = self.min_probability if min_probability is None else min_probability
         changes = corrections.accept(self, Rules(accept, limit, class_cap)).rows
         labels = np.empty(len(self), dtype=np.array(self.class_names).dtype)
-        labels[self.position] = np.where(changes, self.columns["suggested"], self.columns["given"])
+        chosen = np.where(changes, self.columns["suggested"], self.columns["given"])
+        if DECIDED in self.columns:
+            chosen = np.where(self.columns[DECIDED] != "", self.columns[DECIDED], chosen)
+        labels[self.position] = chosen
         return labels
 
     @cached_property
@@ -248,49 +284,92 @@ def audit(
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence={confidence}: expected a number between 0 and 1")
     run = run if isinstance(run, RunDir) else RunDir.open(run)
-    found = evidence.read(run)
-    calibration = read_calibration(run, found.columns)
-    joint, p_suggested = _sum_alternatives(found, calibration.p_wrong)
-    order = _rank(found.columns, calibration)
-    return Audit(
-        _ranked_columns(found, calibration, order),
-        found.class_names,
-        calibration=calibration.reorder(order),
-        joint_counts=joint,
-        position=order,
-        training=advice.training_of(run),
-        power=run.second_opinion().get("power"),
-        p_suggested=p_suggested[order],
-        min_probability=min_probability,
-        confidence=confidence,
-    )
+    return Auditor(run).audit(Journal(run.path / FILE_NAME), min_probability, confidence)
 
 
-def _sum_alternatives(found: evidence.Evidence, p_wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+class Auditor:
+    """Audits a run again and again, as decisions are made; the run itself is read once."""
+
+    def __init__(self, run: RunDir) -> None:
+        self.found = evidence.read(run)
+        self.calibration = read_calibration(run, self.found.columns)
+        self.training, self.power = advice.training_of(run), run.second_opinion().get("power")
+        self.reviews = ReviewReader(
+            [str(id) for id in self.found.columns["id"]],
+            self.found.columns["given"],
+            self.found.class_names,
+            self.calibration.bounds()[1] > 0,
+        )
+
+    def audit(
+        self, journal: Journal, min_probability: float = SUSPICIOUS_FROM, confidence: float = CONFIDENCE
+    ) -> Audit:
+        """Return the ranked table, with the decisions in the journal."""
+        review = self.reviews.read(journal)
+        calibration = self.calibration if review is None else update(self.calibration, review.answers)
+        columns = {**self.found.columns, "p_wrong": calibration.p_wrong}
+        if calibration is not self.calibration:
+            columns = self.found.with_p_wrong(calibration.p_wrong)
+        joint, p_suggested = _sum_alternatives(self.found, columns, review)
+        order = _rank(columns, review)
+        return Audit(
+            _ranked_columns(self.found.class_names, columns, order, review),
+            self.found.class_names,
+            calibration=calibration.reorder(order),
+            joint_counts=joint,
+            position=order,
+            training=self.training,
+            power=self.power,
+            review=review,
+            p_suggested=p_suggested[order],
+            min_probability=min_probability,
+            confidence=confidence,
+        )
+
+
+def _sum_alternatives(
+    found: evidence.Evidence, columns: dict[str, np.ndarray], review: Review | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return (K, K) expected counts by true and given class, and (N,) P(suggestion is right)."""
-    given, suggested = found.columns["given"], found.columns["suggested"]
+    given, suggested, p_wrong = (columns[name] for name in ("given", "suggested", "p_wrong"))
     joint = np.zeros((len(found.class_names), len(found.class_names)))
     p_suggested = np.empty(len(given))
     for rows, share in found.alternatives():
+        if review is not None:
+            _use_decisions(share, given[rows], review.labels[rows])
         joint += classes.joint_counts(given[rows], p_wrong[rows], share)
         p_suggested[rows] = p_wrong[rows] * share[np.arange(len(share)), suggested[rows]]
     return joint, p_suggested
 
 
-def _rank(columns: dict[str, np.ndarray], calibration: Calibration) -> np.ndarray:
-    """Order rows by P(wrong); ties by quality, then by the probability of the suggestion."""
-    return np.lexsort((-columns["suggested_probability"], columns["quality"], -calibration.p_wrong))
+def _use_decisions(share: np.ndarray, given: np.ndarray, labels: np.ndarray) -> None:
+    """Replace the alternatives (n, K) of rows for which a person chose another class."""
+    changed = np.flatnonzero((labels >= 0) & (labels != given))
+    share[changed] = 0
+    share[changed, labels[changed]] = 1
 
 
-def _ranked_columns(found: evidence.Evidence, calibration: Calibration, order: np.ndarray) -> dict[str, np.ndarray]:
-    names = np.array(found.class_names)
-    columns = {**found.columns, "p_wrong": calibration.p_wrong}
+def _rank(columns: dict[str, np.ndarray], review: Review | None) -> np.ndarray:
+    """Order rows by P(wrong); ties by quality, then by the probability of the suggestion.
+
+    Rows that a person has decided on come last.
+    """
+    keys = (-columns["suggested_probability"], columns["quality"], -columns["p_wrong"])
+    return np.lexsort(keys if review is None else (*keys, review.answers.is_decided))
+
+
+def _ranked_columns(
+    class_names: tuple[str, ...], columns: dict[str, np.ndarray], order: np.ndarray, review: Review | None
+) -> dict[str, np.ndarray]:
+    names = np.array(class_names)
     columns = {name: values[order] for name, values in columns.items()}
     for name in evidence.CLASS_COLUMNS:
         if name in columns:
             columns[name] = names[columns[name]]
     columns["rank"] = np.arange(1, len(order) + 1)
-    return {name: columns[name] for name in (*COLUMNS, "clean") if name in columns}
+    if review is not None:
+        columns[DECIDED] = np.append(names, "")[review.labels[order]]
+    return {name: columns[name] for name in (*COLUMNS, DECIDED, "clean") if name in columns}
 
 
 def _ordered(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

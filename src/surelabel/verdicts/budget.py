@@ -20,17 +20,18 @@ class Expected:
     precision: float
     """The fraction of these labels that are wrong."""
     recall: float
-    """The fraction of all wrong labels that are among them."""
+    """The fraction of all wrong labels, without those that a person has found, among them."""
 
     def to_dict(self) -> dict[str, float]:
         """Return the figures for JSON."""
         return asdict(self)
 
 
-def expected(calibration: Calibration, budget: int, confidence: float) -> Expected:
-    """Return what to expect of the first `budget` rows of a ranked calibration."""
-    num_rows = min(budget, len(calibration.p_wrong))
-    num_wrong, total = float(calibration.p_wrong[:num_rows].sum()), float(calibration.p_wrong.sum())
+def expected(calibration: Calibration, budget: int, confidence: float, num_open: int | None = None) -> Expected:
+    """Return what to expect of the first `budget` of the `num_open` first rows (default: all)."""
+    left = calibration.p_wrong[:num_open]
+    num_rows = min(budget, len(left))
+    num_wrong, total = float(left[:num_rows].sum()), float(left.sum())
     low, high = calibration.interval(slice(0, num_rows), confidence)
     recall = num_wrong / total if total > 0 else 1.0
     return Expected(num_rows, num_wrong, low, high, num_wrong / num_rows if num_rows else 0.0, recall)

@@ -93,6 +93,10 @@ class Calibration(ABC):
         """Return the least and the largest plausible number of wrong labels among these rows."""
 
     @abstractmethod
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (N,) bounds of P(wrong) of every row, for 95 %."""
+
+    @abstractmethod
     def reorder(self, order: np.ndarray) -> "Calibration":
         """Return the same for rows in another order."""
 
@@ -133,6 +137,10 @@ class RowCalibration(Calibration):
         most = float(high.clip(max=1).sum() + chance[-1])
         num_open = float((self.high[rows] > 0).sum())
         return max(0.0, fewest if fewest >= LEAST_COUNT else 0.0), min(num_open, most)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (N,) bounds of P(wrong) of every row, for 95 %."""
+        return self.low, self.high
 
     def reorder(self, order: np.ndarray) -> "RowCalibration":
         """Return the same for rows in another order."""
@@ -235,6 +243,19 @@ class CurveCalibration(Calibration):
         lower = min(expected, float(np.quantile(low, tail))) - slack
         upper = max(expected, float(np.quantile(high, 1 - tail))) + slack
         return max(0.0, lower), min(num_open, upper)
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the (N,) bounds of P(wrong) of every row, for 95 %."""
+        low, high = self.p_wrong.copy(), self.p_wrong.copy()
+        for kind, curve in self.curves.items():
+            rows = self.verdict == kind
+            ends = (
+                np.quantile(curve.lower, 0.025, axis=0) - MISPLACED,
+                np.quantile(curve.upper, 0.975, axis=0) + MISPLACED,
+            )
+            least, most = (np.interp(log_odds(self.quality[rows]), curve.knots, end.clip(0, 1)) for end in ends)
+            low[rows], high[rows] = np.minimum(low[rows], least), np.maximum(high[rows], most)
+        return low, high
 
     def _resampled_counts(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
         """Return (R,) numbers of wrong labels by the lower and by the upper curves."""

@@ -65,9 +65,12 @@ class Accepted:
 
 
 def accept(audit: "Audit", rules: Rules, may_change: np.ndarray | None = None) -> Accepted:
-    """Choose the suggestions to accept among the rows that `may_change` (default: all)."""
+    """Choose the suggestions to accept among the rows that `may_change`.
+
+    By default all may on which no person has decided.
+    """
     given, suggested = audit.columns["given"], audit.columns["suggested"]
-    among = np.ones(len(audit), dtype=bool) if may_change is None else may_change
+    among = ~audit.is_decided if may_change is None else may_change
     wanted = (audit.p_wrong >= rules.min_probability) & (suggested != given) & among
     if rules.accept == ALL:
         return Accepted(capped(wanted, given, audit.p_wrong, rules.cap, among))
@@ -86,7 +89,7 @@ def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None
     low, high = audit.noise_rate.interval or (0.0, 1.0)
     if not audit.is_calibrated:
         return "training did not tell right labels from wrong ones"
-    if advice.are_cleaned(audit):
+    if advice.are_cleaned(audit) and audit.combined is None:
         return "these labels were cleaned before, and the network has learned nearly all of them"
     if not audit.can_tell:
         return f"the audit cannot tell how many labels are wrong: between {100 * low:.0f} and {100 * high:.0f} %"

@@ -67,6 +67,20 @@ class Evidence:
         support[every[differs], suggested[differs]] += probability[differs]
         return support
 
+    def with_p_wrong(self, p_wrong: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the columns with another P(wrong) and the suggestions that follow from it."""
+        columns = {**self.columns, "p_wrong": p_wrong}
+        if self.true_class is None:
+            return columns
+        given, kept = self.columns["given"], self.true_class
+        is_given = kept.classes == given[:, None]
+        others = np.where(is_given, 0, kept.values)
+        # Classes that are not stored have a part of P(wrong), too.
+        before = np.maximum(1 - np.where(is_given, kept.values, 0).sum(1), others.sum(1))
+        others *= (p_wrong / np.maximum(before, np.finfo(np.float32).tiny))[:, None]
+        updated = TopK(kept.classes, np.where(is_given, 1 - p_wrong[:, None], others), kept.num_classes)
+        return columns | _suggestions(updated, given, p_wrong)
+
 
 def rival_of(probability: np.ndarray) -> np.ndarray:
     """Return (N,) the second largest of (N, K) probabilities as a fraction of the largest.

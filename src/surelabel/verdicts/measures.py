@@ -16,7 +16,7 @@ def calibration_error(p_wrong: np.ndarray, is_wrong: np.ndarray, num_bins: int =
 
 
 def against_clean(ranked: dict[str, np.ndarray]) -> dict[str, float]:
-    """Return the measures of a ranked table; calibration is of labels that no person confirmed."""
+    """Return the measures of a ranked table; those of P(wrong) are of labels nobody decided on."""
     is_wrong = ranked["given"] != ranked["clean"]
     result = {
         "wrong_labels": float(is_wrong.mean()),
@@ -24,6 +24,9 @@ def against_clean(ranked: dict[str, np.ndarray]) -> dict[str, float]:
         "suggested_accuracy": float((ranked["suggested"] == ranked["clean"]).mean()),
         "estimated_wrong_labels": float(ranked["p_wrong"].mean()),
     }
+    if "decided" in ranked:
+        left = ranked["decided"] == ""
+        ranked, is_wrong = {name: values[left] for name, values in ranked.items()}, is_wrong[left]
     open_rows = ranked["verdict"] != TRUSTED
     if open_rows.any():
         result["calibration_error"] = calibration_error(ranked["p_wrong"][open_rows], is_wrong[open_rows])

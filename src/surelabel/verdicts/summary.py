@@ -42,6 +42,7 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
         "ambiguous_unknown_because": audit.kinds.doubt,
         "losing_classes": losing_counts(audit.losing),
         "budgets": [plan.to_dict() for plan in audit.budgets()],
+        "review": _review(audit),
         "measures": audit.measures() or None,
         "warnings": audit.warnings,
     }
@@ -49,20 +50,24 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
 
 def sentences(audit: "Audit") -> Iterator[str]:
     """Yield the figures in plain words, without those that the audit cannot tell."""
-    rate = audit.noise_rate
+    rate, after = audit.noise_rate, _after_review(audit)
     if not audit.can_tell:
         known = f" {_between(rate)}" if audit.is_calibrated else ""
-        yield f"How many of the {rate.num_labels:,} labels are wrong is not known{known}."
+        yield _join(after, f"How many of the {rate.num_labels:,} labels are wrong is not known{known}.")
+        yield from _random_labels(audit)
         yield from _kinds(audit)
         yield from _truth(audit)
         return
     count = f"{'Roughly' if audit.is_rough else 'About'} {rate.num_wrong:,.0f} of {rate.num_labels:,}"
-    yield f"{count} labels are wrong: {_percent(rate.rate)} {_between(rate)}."
-    if rate.num_wrong >= 0.5:
-        plan = audit.expected(handy_budget(len(audit), audit.columns["p_wrong"]))
+    yield _join(after, f"{count} labels are wrong: {_percent(rate.rate)} {_between(rate)}.")
+    yield from _random_labels(audit)
+    left = audit.p_wrong[: audit.num_open]
+    if left.sum() >= 0.5:
+        plan = audit.expected(handy_budget(len(left), left))
+        every = "all wrong ones" if audit.review is None else "the wrong ones that are left"
         yield (
             f"Look at the first {plan.budget:,}: about {plan.num_wrong:,.0f} are wrong, "
-            f"which is {_percent(plan.recall)} of all wrong ones."
+            f"which is {_percent(plan.recall)} of {every}."
         )
     pairs = [f"{p.num_labels:,.0f} given as {p.given!r} are {p.true!r}" for p in audit.confused_pairs(3)]
     if pairs:
@@ -87,11 +92,65 @@ def _kinds(audit: "Audit") -> Iterator[str]:
         yield f"Which rows are ambiguous is not known: {audit.kinds.doubt}."
 
 
+def _after_review(audit: "Audit") -> str:
+    """Return how many decisions the figures contain, such as "After 5 decisions: "."""
+    if audit.review is None or not audit.review.num_decided:
+        return ""
+    count, sample = audit.review.num_decided, audit.review.answers.sample
+    drawn = 0 if sample is None else int((~sample.is_skipped).sum())
+    return f"After {count:,} decision{'s'[: count != 1]}" + (
+        f", {drawn:,} of them drawn at random: " if drawn else ": "
+    )
+
+
+def _join(after: str, sentence: str) -> str:
+    return after + (sentence[0].lower() + sentence[1:] if after else sentence)
+
+
+def _random_labels(audit: "Audit") -> Iterator[str]:
+    """Yield what a random sample says by itself."""
+    sample = None if audit.review is None else audit.review.answers.sample
+    if sample is None or not sample.size:
+        return
+    low, high = sample.interval(audit.confidence)
+    rate = Rate(sample.num_labels, 0, low, high)
+    part = f"{sample.size:,} labels" if sample.size == sample.num_drawn else f"first {sample.size:,} labels"
+    num_skipped = int(sample.is_skipped.sum())
+    skipped = f"; {num_skipped:,} skipped, each may be either" if num_skipped else ""
+    alone = _between(rate)[1:-1]
+    yield f"Of the {part} drawn at random, {sample.num_wrong:,} are wrong{skipped}: by them alone {alone}."
+
+
+def _review(audit: "Audit") -> dict[str, Any] | None:
+    """Return the decisions in numbers, for JSON; None without any."""
+    if audit.review is None:
+        return None
+    answers, sample = audit.review.answers, audit.review.answers.sample
+    found: dict[str, Any] = {"decided": audit.review.num_decided, "wrong": int(answers.is_wrong.sum()), "random": None}
+    if sample is not None:
+        ends = [end / max(1, sample.num_labels) for end in sample.interval(audit.confidence)]
+        counts = {"drawn": sample.num_drawn, "checked": sample.size, "skipped": int(sample.is_skipped.sum())}
+        found["random"] = {**counts, "wrong": sample.num_wrong, "interval": ends}
+    return found
+
+
 def warnings(audit: "Audit") -> Iterator[str]:
     """Yield what a reader must know before relying on the figures."""
     yield from _unclear(audit)
+    yield from _contradiction(audit)
     yield from advice.causes(audit)
     yield from _losing(audit)
+
+
+def _contradiction(audit: "Audit") -> Iterator[str]:
+    """Yield that the random sample and the model disagree, if they do."""
+    both = audit.combined
+    if both is not None and both.contradicts:
+        model, sample = (_between(Rate(len(audit), 0, *ends))[1:-1] for ends in (both.by_model, both.by_sample))
+        yield (
+            f"The labels drawn at random contradict the model: it expected {model} wrong labels, they say {sample}. "
+            "The figures follow them; look at random labels of each class before you rely on P(wrong)."
+        )
 
 
 def _losing(audit: "Audit") -> Iterator[str]:
@@ -126,7 +185,7 @@ def _unclear(audit: "Audit") -> Iterator[str]:
     low, high = audit.noise_rate.interval or (0.0, 1.0)
     if audit.is_rough:
         yield f"The number of wrong labels is uncertain: between {_percent(low)} and {_percent(high)}."
-    elif audit.power is not None and not audit.can_tell:
+    elif audit.power is not None and not audit.can_tell and audit.combined is None:
         yield _cannot_tell(audit.power)
 
 
@@ -139,7 +198,7 @@ def _cannot_tell(power: float) -> str:
         )
     return (
         "Cannot tell on this data how many labels are wrong: the classes of many rows are unclear from their inputs, "
-        "and such labels may be wrong or merely hard. To find out, check some labels at random."
+        "and such labels may be wrong or merely hard. To find out, check 100 labels at random on the review page."
     )
 
 

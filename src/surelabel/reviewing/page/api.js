@@ -46,9 +46,11 @@ export async function getRun() {
   return run;
 }
 
-export const getRows = (filter, after) => request(`/api/rows?${query(filter, { after })}`);
-export const getProgress = (filter) => request(`/api/progress?${query(filter)}`);
+export const getRows = (filter, after, order) => request(`/api/rows?${query(filter, { after, order })}`);
+export const getProgress = (filter, order, numbers) =>
+  request(`/api/progress?${query(filter, { order, numbers: numbers.join(",") })}`);
 export const getValues = (row) => request(`/api/values/${encodeURIComponent(row.split)}/${row.position}`);
 export const imageAddress = (row) => `/image/${encodeURIComponent(row.split)}/${row.position}`;
-export const postDecisions = (decisions) => post("/api/decisions", { decisions });
+export const postDecisions = (decisions, queue) => post("/api/decisions", { decisions, queue });
+export const postSample = (count) => post("/api/sample", { count });
 export const postExport = () => post("/api/export", {});

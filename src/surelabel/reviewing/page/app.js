@@ -1,27 +1,32 @@
 // The state of the page, its actions, and its keyboard shortcuts.
 
-import { Refused, getProgress, getRows, getRun, postDecisions, postExport } from "./api.js";
+import { Refused, getProgress, getRows, getRun, postDecisions, postExport, postSample } from "./api.js";
 import { choose } from "./chooser.js";
 import { $, element, number, percent, setBar, toast } from "./dom.js";
-import { drawFilters, showAll, showSkipped, startFilters } from "./filters.js";
+import { drawFilters, showAll, showQueue, showSkipped, startFilters } from "./filters.js";
 import { drawGrid, focusCard, numColumns } from "./grid.js";
 import { isTyping, shortcuts } from "./keys.js";
 import { drawSingle, stateText } from "./single.js";
 
 const STORAGE_KEY = "surelabel-review";
 const LOAD_AHEAD = 20;
+const NUM_RANDOM = 100;
+const ASK_AGAIN = 700; // milliseconds after which to ask for an estimate that is on its way
+const MOST_NUMBERS = 200;
 
-const state = { run: null, filter: null, rows: [], numFound: 0, reached: 0, cursor: 0, view: "single", selected: new Set(), finished: false };
+const state = { run: null, filter: null, rows: [], numFound: 0, order: 0, reached: 0, cursor: 0, view: "single", selected: new Set(), finished: false };
 const seen = new Map(); // by id: the last journal entry on a row that this tab knows
 const undoable = []; // lists of ids, most recent last
 
 const current = () => state.rows[state.cursor] || null;
 const isOpen = (row) => row.decision === null;
+const isRandom = () => state.filter.queue === "random";
 
 /* ---- loading ---- */
 
 async function load() {
-  const answer = await getRows(state.filter, 0);
+  state.order = (await getProgress(state.filter, 0, [])).order;
+  const answer = await getRows(state.filter, 0, state.order);
   Object.assign(state, { rows: [], numFound: 0, reached: 0, cursor: 0, finished: false });
   addRows(answer);
   state.selected.clear();
@@ -42,8 +47,20 @@ function addRows(answer) {
 
 async function loadMore() {
   if (!state.numAhead) return false;
-  addRows(await getRows(state.filter, state.reached));
+  addRows(await getRows(state.filter, state.reached, state.order));
   return true;
+}
+
+/** Take the newest order; the row that is shown stays where it is. */
+async function reorder() {
+  const shown = current();
+  await load();
+  const place = shown ? state.rows.findIndex((row) => row.id === shown.id) : -1;
+  const [fresh] = place >= 0 ? state.rows.splice(place, 1) : [];
+  if (shown) state.rows.unshift(fresh ?? shown);
+  if (shown && !fresh) state.numFound += 1;
+  draw();
+  await drawProgress();
 }
 
 /* ---- deciding ---- */
@@ -85,7 +102,7 @@ function decide(wanted) {
 
 async function send(decisions) {
   try {
-    const answer = await postDecisions(decisions);
+    const answer = await postDecisions(decisions, isRandom() ? "random" : null);
     update(answer.rows);
     return answer;
   } catch (error) {
@@ -102,7 +119,7 @@ function update(rows) {
   for (const row of rows) {
     seen.set(row.id, row.seen);
     const place = state.rows.findIndex((one) => one.id === row.id);
-    if (place >= 0) state.rows[place] = row;
+    if (place >= 0) state.rows[place] = { ...row, rank: state.rows[place].rank };
   }
 }
 
@@ -234,6 +251,13 @@ function drawActions(isEmpty) {
 
 function drawEmpty() {
   const done = state.rows.length > 0;
+  if (isRandom() && (done || state.progress?.sampled)) {
+    $("empty-title").textContent = "All random labels are checked";
+    $("empty-text").textContent = state.progress?.estimate ?? "";
+    $("empty-action").textContent = "Back to the suspects";
+    $("empty-action").onclick = () => showQueue("suspects");
+    return;
+  }
   $("empty-title").textContent = done ? "Nothing is left to decide here" : "Nothing to show here";
   $("empty-text").textContent = done
     ? "Press E to write decisions.csv, or choose other suspects."
@@ -243,9 +267,17 @@ function drawEmpty() {
   $("empty-action").onclick = skipped ? showSkipped : showAll;
 }
 
+let asking = 0;
+
+/** Show counts and the newest estimate; P(wrong) of loaded rows changes, their order does not. */
 async function drawProgress() {
-  const found = await getProgress(state.filter);
+  const near = state.rows.slice(Math.max(0, state.cursor - MOST_NUMBERS / 2), state.cursor + MOST_NUMBERS / 2);
+  const found = await getProgress(state.filter, state.order, near.map((row) => row.number));
   state.progress = found;
+  for (const row of state.rows) row.p_wrong = found.p_wrong[row.number] ?? row.p_wrong;
+  drawEstimate(found);
+  clearTimeout(asking);
+  if (found.is_pending) asking = setTimeout(() => drawProgress().then(draw).catch(showError), ASK_AGAIN);
   const done = found.inside_decided + found.inside_skipped;
   setBar($("bar-decided"), found.inside ? found.inside_decided / found.inside : 0);
   setBar($("bar-skipped"), found.inside ? found.inside_skipped / found.inside : 0);
@@ -256,6 +288,27 @@ async function drawProgress() {
   const of = percent(found.rows ? found.wrong_left / found.rows : 0);
   $("count-left").textContent = `≈ ${number(Math.round(found.wrong_left))} of ${number(found.rows)} (${of})`;
   if (!$("empty").hidden) drawEmpty();
+}
+
+function drawEstimate(found) {
+  $("estimate").textContent = found.estimate;
+  const [summary, list] = $("warnings").children;
+  const count = found.warnings.length;
+  $("warnings").hidden = !count;
+  summary.textContent = count === 1 ? "1 warning" : `${count} warnings`;
+  list.replaceChildren(...found.warnings.map((text) => element("li", { text })));
+  $("reorder").hidden = !found.moved;
+  $("reorder").textContent = `Reorder (${number(found.moved)} moved)`;
+  $("random").setAttribute("aria-pressed", String(isRandom()));
+  const size = number(found.sampled || NUM_RANDOM);
+  $("random").textContent = isRandom() ? "Back to the suspects" : `Check ${size} random labels`;
+}
+
+/** Switch between the random sample, which is drawn at the first time, and the suspects. */
+async function toggleRandom() {
+  if (isRandom()) return showQueue("suspects");
+  if (!state.progress?.sampled) await postSample(NUM_RANDOM);
+  return showQueue("random");
 }
 
 function showError(error) {
@@ -372,6 +425,11 @@ function addListeners() {
   $("next").addEventListener("click", () => move(1));
   $("more").addEventListener("click", () => enqueue(async () => (await loadMore()) && draw()));
   $("export").addEventListener("click", KEYS.e);
+  $("random").addEventListener("click", () => enqueue(toggleRandom));
+  $("reorder").addEventListener("click", (event) => {
+    event.preventDefault(); // it would open the filters
+    enqueue(reorder);
+  });
   $("open-help").addEventListener("click", KEYS["?"]);
   for (const button of $("actions").children) button.addEventListener("click", ACTIONS[button.dataset.action]);
 }
@@ -393,7 +451,8 @@ async function start() {
     seen.set(id, last);
   }
   $("evidence-box").open = window.innerWidth > 900;
-  state.filter = startFilters(state.run.classes, before.filter, (filter) => {
+  const first = state.run.starts_random && !before.filter ? { queue: "random" } : before.filter;
+  state.filter = startFilters(state.run.classes, first, (filter) => {
     state.filter = filter;
     saveView();
     enqueue(load);

@@ -2,7 +2,9 @@
 
 import { $, element, name, percent } from "./dom.js";
 
-export const DEFAULTS = { given: null, suggested: null, kind: null, low: 0.5, high: 1, state: "open" };
+export const DEFAULTS = {
+  given: null, suggested: null, kind: null, low: 0.5, high: 1, state: "open", queue: "suspects",
+};
 
 let filter = { ...DEFAULTS };
 let changed = () => {};
@@ -38,12 +40,14 @@ function set(change) {
 }
 
 function text() {
+  const states = { open: "not decided", decided: "decided", skipped: "skipped", all: "all" };
+  if (filter.queue === "random") return `drawn at random · ${states[filter.state]}`;
   const parts = [];
   if (filter.given !== null) parts.push(`given ${filter.given}`);
   if (filter.suggested !== null) parts.push(`suggested ${filter.suggested}`);
   if (filter.kind !== null) parts.push(filter.kind);
   parts.push(filter.high < 1 ? `${percent(filter.low)} to ${percent(filter.high)}` : `from ${percent(filter.low)}`);
-  parts.push({ open: "not decided", decided: "decided", skipped: "skipped", all: "all" }[filter.state]);
+  parts.push(states[filter.state]);
   return parts.join(" · ");
 }
 
@@ -84,5 +88,6 @@ export function startFilters(classes, initial, onChange) {
   return filter;
 }
 
+export const showQueue = (queue) => set({ ...DEFAULTS, queue });
 export const showAll = () => set({ ...DEFAULTS, low: 0 });
 export const showSkipped = () => set({ ...DEFAULTS, low: 0, state: "skipped" });

@@ -46,6 +46,7 @@ function drawCard(made, row, isCurrent, isSelected) {
   made.setAttribute("aria-selected", String(isSelected));
   made.setAttribute("aria-current", String(isCurrent));
   made.tabIndex = isCurrent ? 0 : -1;
+  made.querySelector(".chance").textContent = percent(row.p_wrong);
   const state = row.decision ? `, ${row.decision.action}` : "";
   made.setAttribute("aria-label", `${row.id}: given ${row.given}, suggested ${row.suggested}, ${percent(row.p_wrong)}${state}`);
   const key = row.decision ? `${row.decision.sequence}` : "";

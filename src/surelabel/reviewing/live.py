@@ -1,0 +1,65 @@
+"""Audit a run again while it is reviewed, in the background, so that no request waits for it."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from surelabel.runs.decisions import Journal
+from surelabel.verdicts import Audit
+from surelabel.verdicts.audit import Auditor
+
+PAUSE = 0.3
+"""Seconds to wait for more decisions before an audit."""
+
+
+class LiveAudit:
+    """The newest audit of a run; `changed` is called with each new one."""
+
+    def __init__(self, auditor: Auditor, journal: Journal, changed: Callable[[Audit], None]) -> None:
+        self.auditor, self.journal, self.changed = auditor, journal, changed
+        self._audit_now()
+        self._mutex = threading.Lock()
+        self._is_running = self._is_stale = False
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a newer audit is on its way."""
+        return self._is_running or self._is_stale
+
+    def notify(self) -> None:
+        """Say that decisions were made; returns at once."""
+        with self._mutex:
+            self._is_stale = True
+            if self._is_running:
+                return
+            self._is_running = True
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def refresh(self) -> None:
+        """Audit now."""
+        self._audit_now()
+        self.changed(self.audit)
+
+    def _audit_now(self) -> None:
+        self.audit = self.auditor.audit(self.journal)
+        # Here, not in a request: these count over all rows.
+        self.estimate, self.warnings = self.audit.sentences()[0], self.audit.warnings
+
+    def _run(self) -> None:
+        """Audit until nothing is new; rest as long as an audit takes, for the sake of requests."""
+        try:
+            while self._take():
+                time.sleep(PAUSE)
+                began = time.perf_counter()
+                self.refresh()
+                if self._is_stale:
+                    time.sleep(time.perf_counter() - began)
+        finally:
+            self._is_running = False
+
+    def _take(self) -> bool:
+        with self._mutex:
+            stale, self._is_stale = self._is_stale, False
+            if not stale:
+                self._is_running = False
+            return stale

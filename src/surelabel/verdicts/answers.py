@@ -1,0 +1,83 @@
+"""Read what people decided on the labels of a run, and which of it is a random sample."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surelabel.runs.decisions import FINAL, Book, Draw, Journal, random_order
+from surelabel.verdicts.random_sample import Sample
+from surelabel.verdicts.reviewed import Answers
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Review:
+    """The decisions on the N rows of a run, in the order of its data."""
+
+    answers: Answers
+    labels: NDArray[np.integer[Any]]
+    """(N,) the class that a person decided on; -1 without a decision, or if it is no class."""
+
+    @property
+    def num_decided(self) -> int:
+        """The number of rows with a decision."""
+        return int(self.answers.is_decided.sum())
+
+
+class ReviewReader:
+    """Reads the journal of a run again and again; the random order is computed once."""
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        given: NDArray[np.integer[Any]],
+        class_names: Sequence[str],
+        may_be_wrong: Mask,
+    ) -> None:
+        """`may_be_wrong` are the rows that a random sample is drawn from."""
+        self.ids, self.given, self.may_be_wrong = ids, given, may_be_wrong
+        self.row_of = {id: row for row, id in enumerate(ids)}
+        self.number_of = {name: number for number, name in enumerate(class_names)}
+        self._order: tuple[int, list[int]] | None = None
+
+    def read(self, journal: Journal) -> Review | None:
+        """Return the decisions that hold now; None if there are none, and no sample."""
+        book, draw = journal.book(), journal.sample()
+        is_decided, labels = np.zeros(len(self.ids), dtype=bool), np.full(len(self.ids), -1)
+        for id, standing in book.items():
+            decision, row = standing.decision, self.row_of.get(id)
+            if row is not None and decision is not None and decision.action in FINAL:
+                is_decided[row], labels[row] = True, self.number_of.get(decision.label or "", -1)
+        if not is_decided.any() and draw is None:
+            return None
+        is_wrong = is_decided & (labels != self.given)
+        sample = None if draw is None else self._answered(draw, book, is_decided, is_wrong)
+        return Review(Answers(is_decided, is_wrong, sample), labels)
+
+    def sampled(self, draw: Draw) -> list[int]:
+        """Return the rows of the whole sample, in the order in which to look at them."""
+        if self._order is None or self._order[0] != draw.seed:
+            rows = np.flatnonzero(self.may_be_wrong).tolist()
+            self._order = draw.seed, [rows[at] for at in random_order(draw.seed, [self.ids[row] for row in rows])]
+        return self._order[1][: draw.count]
+
+    def _answered(self, draw: Draw, book: Book, is_decided: Mask, is_wrong: Mask) -> Sample:
+        """Return the answers up to the first row of the sample that nobody has looked at.
+
+        Rows that were decided on elsewhere do not end an unfinished sample: that they have an
+        answer depends on their score.
+        """
+        rows = self.sampled(draw)
+        standings = [book.get(self.ids[row]) for row in rows]
+        is_own = np.array([standing is not None and standing.is_random for standing in standings], dtype=bool)
+        is_known = is_decided[rows] | is_own
+        size = len(rows) if is_known.all() else int(np.argmin(is_known))
+        if size < len(rows):
+            size = int(np.flatnonzero(is_own[:size])[-1]) + 1 if is_own[:size].any() else 0
+        first = np.array(rows[:size], dtype=np.int64)
+        num_labels = int(self.may_be_wrong.sum())
+        return Sample(first, is_wrong[first], ~is_decided[first], is_own[:size], num_labels, len(rows))
