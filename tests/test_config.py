@@ -66,6 +66,7 @@ FULL: dict[str, Any] = {
         "name": "mlp",
         "options": {"widths": [8, 8], "norm": "none"},
         "weights": "weights.pth",
+        "normalise_as": "data",
         "freeze": True,
         "backbone_rate": 0.1,
         "cache_features": True,

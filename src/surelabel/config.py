@@ -158,8 +158,10 @@ class ModelConfig(Part):
     """Options of the backbone; the others keep their defaults."""
     weights: str | None = None
     """Initial weights of the backbone: a .safetensors or .pth file, or pretrained, which downloads
-    the authors' weights from the hub; None draws random ones. Inputs are normalised as these
-    weights expect."""
+    the authors' weights from the hub; None draws random ones."""
+    normalise_as: Literal["weights", "data"] = "weights"
+    """With initial weights: normalise inputs as these weights expect, or by the data's own mean and
+    deviation, as some published code does."""
     freeze: bool = False
     """Whether the backbone and its batch-norm statistics stay fixed."""
     backbone_rate: float = Field(1.0, gt=0)

@@ -128,6 +128,13 @@ def test_every_stage_has_the_optimiser_of_the_run(name, tiny, tmp_path, stage_op
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_a_run_of_one_epoch_has_one(name, tiny, tmp_path):
+    run = fit(tiny(name, train__epochs=1), tmp_path / "run")
+    assert len(run.metrics()) == 1
+    assert np.isfinite(run.samples()["quality"].to_numpy()).all()
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_learns_more_than_chance(name, tiny, tmp_path):
     run = fit(tiny(name, train__epochs=24, noise__rate=0.1), tmp_path / "run")
     assert run.metrics()[-1]["tests"]["test"]["top1"] > 0.6

@@ -220,6 +220,24 @@ class TestSteps:
         assert terms["unlabelled"].item() == pytest.approx(10 * 0.5 * error, rel=1e-4)
         assert terms["labelled"].item() == pytest.approx(F.cross_entropy(X[:5, FIRST], GIVEN[:5]).item(), rel=1e-5)
 
+    def test_unlabelled_rows_may_be_partners_only(self, make, make_batch, make_clock, monkeypatch):
+        """As the authors' scripts for Clothing1M and WebVision: 2B labelled mixes are forwarded."""
+        monkeypatch.setattr("surelabel.methods.dividemix.draw_mixing_weight", lambda *_: 0.6)
+        method, index, forwarded = make(only_partners=True), torch.tensor([5, 6, 7]), []
+        method.first.register_forward_hook(lambda _m, args, _out: forwarded.append(args[0]))
+        labelled = make_batch(X[:5], GIVEN[:5], copies=2)
+        terms = []
+        for x in (X[5:], X[5:] + 1):
+            unlabelled = make_batch(x, GIVEN[5:], index, copies=2)
+            terms.append(method.first_step(labelled, make_clock(20), unlabelled).terms)
+        assert [list(found) for found in terms] == [["labelled", "uniformity"]] * 2
+        # Two passes to refine labels and two to guess come before the mixes.
+        mixes = forwarded[4], forwarded[9]
+        assert [len(x) for x in mixes] == [10, 10]
+        assert not torch.equal(*mixes), "the unlabelled rows are mixed into the labelled ones"
+        uniformity = uniformity_penalty(mixes[0][:, FIRST], torch.ones(10)).item()
+        assert terms[0]["uniformity"].item() == pytest.approx(uniformity, rel=1e-4)
+
     def test_labels_of_the_unlabelled_do_not_matter(self, make, make_batch, make_clock):
         method, index = make(), torch.tensor([5, 6, 7])
         labelled = make_batch(X[:5], GIVEN[:5], copies=2)

@@ -333,6 +333,9 @@ class TestWeights:
         network = build.NetworkFactory(settings.model, SHAPE, 3, 0, torch.zeros(3, 1, 1), torch.ones(3, 1, 1))()
         torch.testing.assert_close(network.mean.flatten(), 255 * torch.tensor([0.485, 0.456, 0.406]))
         torch.testing.assert_close(network.std.flatten(), 255 * torch.tensor([0.229, 0.224, 0.225]))
+        by_data = settings.model.model_copy(update={"normalise_as": "data"})
+        network = build.NetworkFactory(by_data, SHAPE, 3, 0, torch.full((3, 1, 1), 7.0), torch.ones(3, 1, 1))()
+        assert network.mean.flatten().tolist() == [7, 7, 7]
 
     def test_a_file_that_is_not_there_is_found_before_anything_starts(self, images, tmp_path):
         with pytest.raises(ConfigError, match=r"model.weights: .*no\.pth: no such file"):

@@ -18,6 +18,13 @@ Where we differ from the authors' code:
 - Labels are guessed in evaluation mode, so that guessing does not move batch-norm statistics (the
   author calls it equally safe).
 - If losses do not differ, or fewer than two samples would be labelled, all are labelled.
+- Their scripts for Clothing1M and WebVision use unlabelled rows as partners in mixup only: just the
+  labelled mixes are forwarded and penalised. That is `only_partners`, which the presets set.
+- Where an epoch has a number of batches (Clothing1M), they draw its rows first and fit the mixture
+  to those. Ours is fitted to all rows, of which each needs a verdict, and each part of the split is
+  shortened afterwards; that takes a pass over all rows in every epoch.
+- Their warm-up has twice the batch size and an order of rows for each network. Ours has the run's
+  batch size and one order, so that a step reads its rows once for both networks.
 - The mixture is seeded; lengths are the published shares of 300 epochs (warm-up 10, ramp of
   lambda_u 16).
 """
@@ -54,6 +61,8 @@ class DivideMix(Method):
         mixup_alpha: alpha of the Beta distribution
         unlabelled_weight: lambda_u; the authors tune it by noise rate: 0 at 20 %, 25 at 50 and 80
           %, 150 for 100 classes
+        only_partners: whether unlabelled rows are only partners in mixup and have no loss, as in
+          the authors' scripts for Clothing1M and WebVision
         unlabelled_ramp: epochs over which lambda_u grows; default the published share, 16/300
         confidence_penalty: reward uncertain predictions in the warm-up; the authors do so for
           asymmetric noise
@@ -80,6 +89,7 @@ class DivideMix(Method):
         temperature: PositiveFloat = 0.5,
         mixup_alpha: PositiveFloat = 4.0,
         unlabelled_weight: NonNegativeFloat = 25.0,
+        only_partners: bool = False,
         unlabelled_ramp: PositiveInt | None = None,
         confidence_penalty: bool = False,
         strong: bool = False,
@@ -91,6 +101,7 @@ class DivideMix(Method):
         self.unlabelled_ramp = task.epochs_of(16 / 300) if unlabelled_ramp is None else unlabelled_ramp
         self.clean_threshold, self.temperature, self.mixup_alpha = clean_threshold, temperature, mixup_alpha
         self.unlabelled_weight, self.confidence_penalty, self.strong = unlabelled_weight, confidence_penalty, strong
+        self.only_partners = only_partners
         self.register_buffer("clean_probability", torch.ones(2, task.num_samples))
 
     def stages(self) -> list[Stage]:
@@ -169,6 +180,8 @@ class DivideMix(Method):
             guessed = self.guessed(network, helper, unlabelled)
             parts += [(x, guessed, unlabelled.weight) for x in unlabelled.copies]
         mixes = mix(parts, draw_mixing_weight(self.mixup_alpha, clock), clock)
+        if self.only_partners:
+            parts, mixes, unlabelled = parts[:2], mixes[:2], None
         logits = network(torch.cat([x for x, _ in mixes])).logits
         outputs = list(zip(logits.split([len(x) for x, _ in mixes]), (target for _, target in mixes), strict=True))
 

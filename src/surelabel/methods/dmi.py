@@ -85,6 +85,7 @@ class DMI(Method):
     """Cross entropy, then a loss on whole batches that class-dependent noise only shifts.
 
     Options:
+        pretraining: epochs of cross entropy; default the published share, 120/220
         rate_factor: the second stage's learning rate as a share of the first's
         batch_size: rows of a batch in the second stage; default 26 per class, at least 256, at most
           a fifth of all rows
@@ -100,9 +101,17 @@ class DMI(Method):
     held_out: Tensor
     named: Tensor
 
-    def __init__(self, task: Task, *, rate_factor: PositiveFloat = 0.01, batch_size: PositiveInt | None = None) -> None:
+    def __init__(
+        self,
+        task: Task,
+        *,
+        pretraining: PositiveInt | None = None,
+        rate_factor: PositiveFloat = 0.01,
+        batch_size: PositiveInt | None = None,
+    ) -> None:
         super().__init__(task)
         self.rate_factor = rate_factor
+        self.pretraining = task.epochs_of(PUBLISHED_PRETRAINING_SHARE) if pretraining is None else pretraining
         self.network = task.network()
         order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
         self.register_buffer("held_out", order < int(HELD_OUT_SHARE * task.num_samples))
@@ -111,7 +120,7 @@ class DMI(Method):
 
     def stages(self) -> list[Stage]:
         """Train with cross entropy, then with the determinant if the run has a second epoch."""
-        first = min(self.task.epochs_of(PUBLISHED_PRETRAINING_SHARE), max(1, self.task.epochs - 1))
+        first = min(self.pretraining, max(1, self.task.epochs - 1))
         holds_out = bool(self.held_out.any())
         pretrain = Stage(
             "pretrain",

@@ -69,21 +69,20 @@ class Forward(Method):
         self.register_buffer("held_out", held_out_rows(task, HELD_OUT_SHARE))
 
     def stages(self) -> list[Stage]:
-        """Estimate T, then train new networks with it."""
+        """Estimate T, then train new networks with it if the run has a second epoch."""
         first = max(1, self.task.epochs // 2)
         held_out = View(self.held_out.nonzero().squeeze(1), augment=False)
-        return [
-            Stage(
-                "estimate",
-                first,
-                self.warm_up_step,
-                plan=[Pass(self.warm_up_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})],
-                then=self.estimate,
-                keep="best" if self.held_out.any() else "last",
-                validate_on=held_out if self.held_out.any() else None,
-            ),
-            Stage("train", max(1, self.task.epochs - first), self.step, reset="new"),
-        ]
+        estimate = Stage(
+            "estimate",
+            first,
+            self.warm_up_step,
+            plan=[Pass(self.warm_up_step, {"batch": View((~self.held_out).nonzero().squeeze(1))})],
+            then=self.estimate,
+            keep="best" if self.held_out.any() else "last",
+            validate_on=held_out if self.held_out.any() else None,
+        )
+        train = Stage("train", self.task.epochs - first, self.step, reset="new")
+        return [estimate, train] if train.epochs else [estimate]
 
     def warm_up_step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute cross entropy."""

@@ -116,14 +116,14 @@ def make_backbone(
 ) -> tuple[nn.Module, Scale, str | None]:
     """Make a backbone with its initial weights.
 
-    Return it with the scale of inputs that its weights expect, otherwise `scale`, and a note for
-    the user.
+    Return it with the scale of inputs that its weights expect, if that is known and wanted, else
+    `scale`, and a note for the user.
     """
     backbone = models.make_backbone(config.name, input_shape, config.options)
     if config.weights is None:
         return backbone, scale, None
     note = models.start_from(backbone, config.weights)
-    own = models.get_pixel_scale(backbone, input_shape)
+    own = models.get_pixel_scale(backbone, input_shape) if config.normalise_as == "weights" else None
     return backbone, scale if own is None else own, note
 
 

@@ -178,6 +178,7 @@ ORIGINALS = {
     ("table1", "dac", "cifar100"): (400, 128, 0.1, 5e-4, (60, 120, 160), 0.2),
     ("table1", "joint_optimization", "cifar10"): (320, 128, 0.2, 1e-4, (40, 80), 0.1),
     ("table2", "cross_entropy", "clothing1m"): (10, 256, 0.01, 1e-3, (5,), 0.1),
+    ("table2", "dmi", "clothing1m"): (20, 256, 0.01, 1e-3, (5,), 0.1),
     ("table2", "elr", "clothing1m"): (10, 64, 0.001, 1e-3, (5,), 0.01),
     ("table2", "elr_plus", "clothing1m"): (15, 64, 0.002, 1e-3, (7,), 0.1),
     ("table2", "dividemix", "clothing1m"): (80, 32, 0.002, 1e-3, (40,), 0.1),
@@ -196,6 +197,27 @@ def test_original_schedules(table, method, data):
         found = (config.train.epochs, config.train.batch_size, sgd.rate, sgd.weight_decay)
         schedule = MultiStep(milestones=ORIGINALS[table, method, data][4], factor=ORIGINALS[table, method, data][5])
         assert (found, sgd.schedule) == (ORIGINALS[table, method, data][:4], schedule)
+
+
+def test_symmetric_noise_is_that_of_the_code_behind_each_number():
+    """In some code a chosen label always changes; in the rest it may be drawn again."""
+    trials = plan_trials("table1", protocol="original", only={"seed": ["0"]})
+    found = {
+        (t.cell["method"], t.config.noise.include_true_class) for t in trials if t.cell["noise"] == "symmetric:0.2"
+    }
+    assert {method for method, includes in found if not includes} == {"cross_entropy", "forward", "gce", "nlnl", "sl"}
+    assert {method for method, includes in found if includes} == {"dac", "sat", "elr", "car"}
+
+
+def test_clothing1m_is_normalised_as_in_the_code_of_each_method():
+    trials = plan_trials("table2", protocol="original", data=Path("pictures"))
+    found = {trial.cell["method"]: trial.config.model.normalise_as for trial in trials}
+    assert {method for method, scale in found.items() if scale == "data"} == {"elr", "elr_plus", "dividemix"}
+
+
+def test_dmi_on_clothing1m_has_ten_epochs_of_each_stage():
+    (trial,) = plan_trials("table2", protocol="original", data=Path("pictures"), only={"method": ["dmi"]})
+    assert trial.config.method.options == {"pretraining": 10, "rate_factor": 1e-4, "batch_size": 256}
 
 
 def test_every_method_exists_and_takes_its_options():

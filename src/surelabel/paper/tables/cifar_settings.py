@@ -30,15 +30,17 @@ def settings_with(*symmetric: str) -> tuple[Setting, ...]:
 ALL_SETTINGS = settings_with(*SYMMETRIC)
 
 
-def make_noise(data: str, noise: str) -> NoiseConfig:
-    """Return the configuration of a noise such as symmetric:0.4 on a data set."""
+def make_noise(data: str, noise: str, include_true_class: bool = True) -> NoiseConfig:
+    """Return the configuration of a noise such as symmetric:0.4 on a data set.
+
+    `include_true_class` is the convention of symmetric noise; other noises have none.
+    """
     word, _, rate = noise.partition(":")
     kind = _ASYMMETRIC_KINDS[data] if noise.startswith("asymmetric") else word
-    # The papers that it follows draw the new label from all classes: with ten of them, 80 %
+    # The papers that CAR's follows draw the new label from all classes: with ten of them, 80 %
     # symmetric noise makes 72 % of the labels wrong.
-    return NoiseConfig.model_validate(
-        {"kind": kind, "rate": float(rate), "include_true_class": noise.startswith("symmetric")}
-    )
+    redraws = include_true_class and noise.startswith("symmetric")
+    return NoiseConfig.model_validate({"kind": kind, "rate": float(rate), "include_true_class": redraws})
 
 
 @dataclass(frozen=True)

@@ -132,11 +132,9 @@ def _cifar_runs(plan: Plan, row: CifarRow, data: str, noise: str) -> list[RunCon
         return []
     seeds = scale.seeds[:1] if row.one_seed else scale.seeds
     others = {"threads": scale.threads, "crop_padding": scale.crop_padding, "gradient_share": row.gradient_share}
-    options = row.options(scale, data, noise)
+    options, injected = row.options(scale, data, noise), make_noise(data, noise, protocol.include_true_class)
     return [
-        make_run(
-            row.method, options, protocol, plan.cifar_data(data), scale.model, make_noise(data, noise), seed, **others
-        )
+        make_run(row.method, options, protocol, plan.cifar_data(data), scale.model, injected, seed, **others)
         for seed in seeds
     ]
 
@@ -156,7 +154,7 @@ def make_run(
         data=data.model_copy(update={"epoch": protocol.epoch or "all"}),
         noise=noise,
         method=MethodConfig(name=method, options={**options, **protocol.options}),
-        model=model,
+        model=model.model_copy(update={"normalise_as": protocol.normalise_as}),
         optimiser=protocol.optimiser,
         train=TrainConfig(epochs=protocol.epochs, batch_size=protocol.batch_size, seed=seed, **train),
     )

@@ -23,6 +23,7 @@ from surelabel.paper.tables.preset import (
 )
 from surelabel.paper.tables.scales import Protocol
 
+_DIVIDEMIX = {"unlabelled_weight": 0.0, "only_partners": True, "mixup_alpha": 0.5, "warm_up": 1}
 _CLOTHING1M_METHODS: dict[str, dict[str, Any]] = {
     "cross_entropy": {},
     "forward": {},
@@ -32,7 +33,7 @@ _CLOTHING1M_METHODS: dict[str, dict[str, Any]] = {
     "dmi": {},
     "elr": {"regularisation": 3.0, "momentum": 0.7},
     "elr_plus": {"average_decay": 0.9999},
-    "dividemix": {"unlabelled_weight": 0.0, "mixup_alpha": 0.5, "warm_up": 1, "confidence_penalty": True},
+    "dividemix": {**_DIVIDEMIX, "confidence_penalty": True},
 }
 _CLOTHING1M_PROTOCOL = Protocol(
     400,
@@ -46,7 +47,7 @@ _WEBVISION_METHODS: dict[str, dict[str, Any]] = {
     "co_teaching": {},
     "incv": {},
     "elr": {"regularisation": 3.0, "momentum": 0.7},
-    "dividemix": {"unlabelled_weight": 0.0, "mixup_alpha": 0.5, "warm_up": 1},
+    "dividemix": _DIVIDEMIX,
     "elr_plus": {},
 }
 _WEBVISION_PROTOCOL = Protocol(

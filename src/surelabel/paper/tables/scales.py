@@ -54,6 +54,10 @@ class Protocol:
     """Options of the method that belong to the protocol."""
     epoch: Batches | None = None
     """An epoch of a fixed length; None is every row once."""
+    include_true_class: bool = True
+    """Whether symmetric noise draws the new label from all classes, or from the other ones."""
+    normalise_as: Literal["weights", "data"] = "weights"
+    """As in ModelConfig."""
 
 
 @dataclass(frozen=True)
