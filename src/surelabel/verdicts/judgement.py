@@ -81,7 +81,7 @@ def judge(
     p_wrong, lower, upper = (np.where(known, 0.0, expit(odds + shift)) for shift in (0.0, *shifts))
     by_input = model.clean(logits)
     unclear = np.where(known, 0.0, 1 - by_input.max(1))
-    low = lower * (1 - unclear)
+    low = np.maximum(0, lower - unclear)
     # Without sharpening, wrong labels may hide in the softness of predictions altogether.
     high = upper + (1 - upper) * np.minimum(1, (1 + 1 / model.sharpness) * unclear)
     return Judgement(
