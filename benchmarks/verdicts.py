@@ -206,7 +206,7 @@ def figures(audit: Any, clean_by_id: dict[str, str]) -> Row:
         "precision": float(wrong[flagged].mean()) if flagged.any() else None,
         "recall": float(flagged[wrong].mean()) if wrong.any() else None,
         "changed": int(changed.sum()),
-        "right_before": float(1 - wrong.mean()),
+        "right_before": float((given == clean).mean()),
         "right_after": float((np.where(changed, suggested, given) == clean).mean()),
         "right_after_all": float((np.where(every, suggested, given) == clean).mean()),
     }
