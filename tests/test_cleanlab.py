@@ -25,7 +25,9 @@ def test_clean_learning_trains_prunes_and_refits():
         device="cpu",
         threads=1,
     )
-    cleaner = CleanLearning(model, seed=0, cv_n_folds=3).fit(x, given)
+    # cleanlab's own worker processes are forked, which may hang beside the threads of other tests.
+    alone = {"n_jobs": 1}
+    cleaner = CleanLearning(model, seed=0, cv_n_folds=3, find_label_issues_kwargs=alone).fit(x, given)
     found = cleaner.get_label_issues()["is_label_issue"].to_numpy()
     assert (found == (given != clean)).mean() > 0.9
     assert cleaner.score(x, clean) > 0.9

@@ -13,9 +13,8 @@ from tests.reviewing.conftest import plant_kinds
 
 import surelabel.reviewing
 from surelabel.errors import ConfigError, RunError
-from surelabel.reviewing.review import PageFilter
+from surelabel.reviewing.review import PageFilter, ProgressFilter
 from surelabel.reviewing.server import make_review, serve
-from surelabel.reviewing.suspects import Filter
 from surelabel.runs.decisions import FILE_NAME, Journal, Wish
 from surelabel.verdicts import audit
 
@@ -76,7 +75,7 @@ def test_kinds_are_counted_and_shown(copied, corpus_of):
     menus = review.rows(PageFilter())["menus"]["kinds"]
     assert menus == {**menus, "duplicate": 2, "outlier": 3, "ambiguous": 1}
     assert menus["wrong"] == len(review.rows(PageFilter(kind="wrong", low=0))["rows"])
-    assert review.progress(Filter(kind="outlier", low=0))["inside"] == 3
+    assert review.progress(ProgressFilter(kind="outlier", low=0))["inside"] == 3
 
 
 def test_progress_and_the_wrong_labels_left(client):

@@ -69,7 +69,7 @@ def test_the_choice_depends_on_the_seed_and_the_data_only():
 def test_what_the_user_sets_is_kept(settings, widths, decay):
     config, _ = settle(embeddings(), **settings)
     assert config.model.options.get("widths") == widths
-    assert decay is None or config.optimiser.weight_decay == decay
+    assert decay is None or config.optimiser.decay == decay
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_where_comparing_is_not_worth_it_the_defaults_stay(data, settings):
     config, found = settle(data, **settings)
     assert found == {}
     assert config.model.name == "auto"
-    assert config.optimiser.weight_decay == USUAL_DECAY
+    assert config.optimiser.decay == USUAL_DECAY
 
 
 def test_images_keep_their_network():
@@ -102,4 +102,4 @@ def test_a_run_says_what_it_chose_and_keeps_it(tmp_path):
         embeddings(), tmp_path / "again", settings={**settings, "train.epochs": 2, "train.warm_start": str(run.path)}
     )
     assert again.config().model.options["widths"] == []
-    assert again.config().optimiser.weight_decay == run.config().optimiser.weight_decay
+    assert again.config().optimiser.decay == run.config().optimiser.decay

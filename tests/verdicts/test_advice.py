@@ -137,7 +137,8 @@ class TestFlow:
         y = np.arange(300) % 5
         x = (rng.normal(size=(5, 200)) * 0.2)[y] + rng.normal(size=(300, 200))
         np.savez("wide.npz", x=x.astype(np.float32), y=y)
-        done("fit", "wide.npz", "--noise", "symmetric:0.2", "--method", method, "--epochs", "40", "--out", "run")
+        deep = ["--model", "mlp", "--epochs", "40"]
+        done("fit", "wide.npz", "--noise", "symmetric:0.2", "--method", method, *deep, "--out", "run")
         text = " ".join(json.loads(done("audit", "run", "--json"))["warnings"])
         assert "memorised" in text
         assert expected in text

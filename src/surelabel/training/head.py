@@ -81,15 +81,15 @@ class Comparison:
 
 
 def settle(config: RunConfig, corpus: Corpus, train: Train) -> tuple[RunConfig, dict[str, Any]]:
-    """Return the configuration with nothing left to choose, and how it was chosen, for FILE."""
+    """Return the configuration with the best candidate, and how it was chosen, for FILE."""
     config = _like_warm_start(config, corpus)
     comparison = compare_what(config, corpus)
     if comparison is None:
-        return _with_usual_decay(config), {}
+        return config, {}
     tried = [_measure(candidate, comparison, config, corpus, train) for candidate in comparison.candidates]
     best = min(tried, key=lambda candidate: candidate.loss)
     if not math.isfinite(best.loss):
-        return _with_usual_decay(config), {}
+        return config, {}
     table = [{"widths": c.widths, "weight_decay": c.weight_decay, "held_out_loss": c.loss} for c in tried]
     chosen = {"chosen": str(best), "epochs": comparison.epochs, "splits": comparison.num_splits, "candidates": table}
     return best.apply(config), chosen
@@ -105,11 +105,6 @@ def compare_what(config: RunConfig, corpus: Corpus) -> Comparison | None:
     epochs = min(MOST_EPOCHS, config.train.epochs, int(most / per_epoch))
     num_splits = max(1, min(MOST_SPLITS, int(most / (epochs * per_epoch))))
     return Comparison(candidates, epochs, num_splits, int(epochs * num_splits * per_epoch))
-
-
-def _with_usual_decay(config: RunConfig) -> RunConfig:
-    optimiser = config.optimiser.model_copy(update={"weight_decay": config.optimiser.decay})
-    return config.model_copy(update={"optimiser": optimiser})
 
 
 def _like_warm_start(config: RunConfig, corpus: Corpus) -> RunConfig:
