@@ -58,6 +58,7 @@ CANDIDATES: dict[str, list[dict]] = {
     "noise_adaptation": [{}, {"patience": 2}, {"patience": 1}],
     "pencil": [{}, {"backbone": 3, "label_rate": 4000.0}, {"backbone": 3, "label_rate": 4000.0, "given_weight": 0.0}],
     "sat": [{}, {"correction_start": 5}, {"correction_start": 2}],
+    "selc": [{}, {"correction_start": 5}, {"correction_start": 2}],
     "sl": [{}, {"forward_weight": 0.01}],
     "tce": [{}, {"order": 4}, {"order": 6}],
 }

@@ -2,7 +2,8 @@
 
 The three classes share four methods: `update` takes detached (B, K) p and (B,) tau and returns what
 the loss aims at, (B, K); `tables` are the tables that hold it; `verdict` is what they say about the
-given labels; `advice` warns of settings that can never correct a label.
+given labels; `advice` warns of settings that can never correct a label. `warn_of_few_updates` is
+for methods that hold their table themselves.
 """
 
 import math
@@ -45,6 +46,27 @@ def momentum_for(updates: float) -> str:
     if updates < 1:
         return "more epochs"
     return f"momentum={math.floor(100 * 0.5 ** (1 / updates)) / 100:.2f}"
+
+
+def warn_of_few_updates(task: Task, start: int, momentum: float, default_start: int) -> list[str]:
+    """Return a warning if the given label keeps more than half of its weight in the targets.
+
+    Targets change at every visit after `start` epochs.
+    """
+
+    def count(start: int) -> float:
+        return max(0, task.epochs - start) * task.visits_per_epoch
+
+    updates, possible = count(start), count(default_start)
+    if updates and momentum**updates <= 0.5:
+        return []
+    advice = f"correction_start={default_start}"
+    if momentum**possible > 0.5:
+        advice += f" and {momentum_for(possible)}"
+    return [
+        f"these settings can never correct a label: {updates:.3g} target update(s) of a row in {task.epochs} "
+        f"epochs (correction_start={start}, momentum={momentum}); use {advice}"
+    ]
 
 
 class GivenLabels(nn.Module):

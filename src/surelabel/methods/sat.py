@@ -23,7 +23,7 @@ from pydantic import Field, NonNegativeInt
 
 from surelabel.core import Batch, Clock, Method, Problem, Rows, SampleStore, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
-from surelabel.methods._targets import momentum_for
+from surelabel.methods._targets import warn_of_few_updates
 
 PUBLISHED_START_SHARE = 60 / 200
 
@@ -70,18 +70,8 @@ class SAT(Method):
         """Warn of labels that keep more than half of their weight in the targets."""
         if problem != "settings":
             return super().advice(problem)
-        updates = max(0, self.task.epochs - self.correction_start) * self.task.visits_per_epoch
-        if updates and self.momentum**updates <= 0.5:
-            return []
         default = self.task.epochs_of(PUBLISHED_START_SHARE)
-        possible = max(0, self.task.epochs - default) * self.task.visits_per_epoch
-        advice = f"correction_start={default}"
-        if self.momentum**possible > 0.5:
-            advice += f" and {momentum_for(possible)}"
-        return [
-            f"these settings can never correct a label: {updates:.3g} target update(s) of a row in {self.task.epochs} "
-            f"epochs (correction_start={self.correction_start}, momentum={self.momentum}); use {advice}"
-        ]
+        return warn_of_few_updates(self.task, self.correction_start, self.momentum, default)
 
     def target_tables(self) -> list[TargetTable]:
         """Return the table of t."""
