@@ -166,6 +166,12 @@ class TestAugmentation:
         assert strong["batch"].x.shape == usual["batch"].x.shape
         assert (strong["batch"].x != usual["batch"].x).flatten(1).any(1).all()
 
+    def test_strong_copies_are_all_but_the_first(self, loader):
+        views = [View(augment=how, copies=3) for how in (True, "strong", "strong_copies")]
+        usual, strong, mixed = (walk(loader, {"batch": view})[0]["batch"].copies for view in views)
+        for copy, expected in zip(mixed, (usual[0], *strong[1:]), strict=True):
+            assert torch.equal(copy, expected)
+
     def test_without_augmentation_they_are_the_images_themselves(self):
         rows = Examples(self.X, torch.zeros(6, dtype=torch.long), np.arange(6).astype(str))
         (step,) = walk(Loader(rows, 6), {"batch": View(augment="strong")})

@@ -53,8 +53,11 @@ class View:
 
     indices: Tensor | None = None
     """(n,) positions in the training set; None means all rows."""
-    augment: bool | Literal["strong"] = True
-    """Whether to crop and mirror images at random; "strong" also changes colours and geometry."""
+    augment: bool | Literal["strong", "strong_copies"] = True
+    """Whether to crop and mirror images at random.
+
+    "strong" also changes colours and geometry, "strong_copies" does so in all copies but the first.
+    """
     copies: int = 1
     """Independent augmentations of each row."""
     batch_size: int | None = None

@@ -165,7 +165,8 @@ class Loader:
     def _augment(self, x: Tensor, index: Tensor, view: View, seed: int, copy: int) -> Tensor:
         if self.augment is None or not view.augment:
             return centre_crop(x, self.examples.crop)
-        return self.augment(x, index, seed, copy, is_strong=view.augment == "strong")
+        is_strong = view.augment == "strong" or (view.augment == "strong_copies" and copy > 0)
+        return self.augment(x, index, seed, copy, is_strong)
 
     def collect(self, function: Callable[[Batch], Tensor], view: View, seed: int = 0) -> Tensor:
         """Return `function` of all batches as rows (n, ...), in the view's order and on all ranks.
