@@ -60,6 +60,7 @@ CANDIDATES: dict[str, list[dict]] = {
     "sat": [{}, {"correction_start": 5}, {"correction_start": 2}],
     "selc": [{}, {"correction_start": 5}, {"correction_start": 2}],
     "sl": [{}, {"forward_weight": 0.01}],
+    "sop": [{}, {"u_rate": 10.0}, {"u_rate": 0.1, "v_rate": 100.0}],
     "tce": [{}, {"order": 4}, {"order": 6}],
 }
 """For methods whose published values are tuned to data set and noise; the default is first."""

@@ -16,13 +16,14 @@ VARIANTS = {
     "car without indicator": ("car", {"confidence": "max_probability"}),
     "cross_entropy with targets": ("cross_entropy", {"targets": "car"}),
     "truncated gce": ("gce", {"truncated": True}),
+    "sop": ("sop", {"u_rate": 10.0}),  # its default needs more visits to doubt a label
     "auxiliary variables": ("distance_to_init", {"variant": "auxiliary"}),
     "dynamic beta_mixture": ("beta_mixture", {"variant": "dynamic"}),
 }
 PURE = "like any other"
 """What the docstring of a method says that does not doubt labels one by one."""
 MARGIN = 0.02
-SLOW = {"self_ensemble": 60}
+SLOW = {"self_ensemble": 60, "sop": 80}
 """Epochs of variants that begin to doubt labels late; the others have 40."""
 
 

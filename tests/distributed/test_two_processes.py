@@ -16,7 +16,7 @@ from surelabel.runs.run_dir import RunDir
 pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 
 ALL = methods.names()
-SHARDED = ("aum", "car", "elr", "elr_plus", "incv", "nlnl", "self_ensemble")
+SHARDED = ("aum", "car", "elr", "elr_plus", "incv", "nlnl", "self_ensemble", "sop")
 """Methods whose verdict reads per-sample tables, in different ways."""
 WORKER = Path(__file__).with_name("worker.py")
 DIGITS = {
