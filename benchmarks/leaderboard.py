@@ -61,6 +61,7 @@ CANDIDATES: dict[str, list[dict]] = {
     "selc": [{}, {"correction_start": 5}, {"correction_start": 2}],
     "sl": [{}, {"forward_weight": 0.01}],
     "sop": [{}, {"u_rate": 10.0}, {"u_rate": 0.1, "v_rate": 100.0}],
+    "ssr": [{}, {"relabel_threshold": 0.8}, {"relabel_threshold": 0.95}],
     "tce": [{}, {"order": 4}, {"order": 6}],
 }
 """For methods whose published values are tuned to data set and noise; the default is first."""

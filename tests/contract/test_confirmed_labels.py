@@ -17,6 +17,7 @@ VARIANTS = {
     "cross_entropy with targets": ("cross_entropy", {"targets": "car"}),
     "truncated gce": ("gce", {"truncated": True}),
     "sop": ("sop", {"u_rate": 10.0}),  # its default needs more visits to doubt a label
+    "ssr": ("ssr", {"neighbours": 12}),  # all 75 rows vote by default
     "auxiliary variables": ("distance_to_init", {"variant": "auxiliary"}),
     "dynamic beta_mixture": ("beta_mixture", {"variant": "dynamic"}),
 }
