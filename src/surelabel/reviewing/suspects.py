@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
@@ -225,7 +226,7 @@ class Suspects:
             "candidates": self._candidates(row),
             "evidence": {name: plain(values[row]) for name, values in self._evidence().items()},
             "seen": standing.last if standing else 0,
-            "decision": None if decision is None else vars(decision),
+            "decision": None if decision is None else asdict(decision),
         }
 
     def _partner(self, row: int) -> dict[str, str] | None:
