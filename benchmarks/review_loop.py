@@ -93,13 +93,13 @@ def wish(id: str, given: str, clean: str, queue: str | None = None) -> Wish:
     return Wish(id, given, "keep", queue=queue) if given == clean else Wish(id, given, "relabel", clean, queue=queue)
 
 
-def make_run(case: str, seed: int, path: Path) -> RunDir:
+def make_run(case: str, seed: int, path: Path, num_rows: int = 1000) -> RunDir:
     """Copy a stored run, or write one with made-up P(wrong) and bounds."""
     if case in STORED:
         shutil.copytree(Path(__file__).parents[1] / "tests" / "stored_runs" / case, path)
         return RunDir(path)
     shift, scale, width = CASES[case]
-    rng, num_rows, num_classes = np.random.default_rng(seed), 1000, 10
+    rng, num_classes = np.random.default_rng(seed), 10
     wrong = rng.random(num_rows) < 0.2
     score = np.where(wrong, rng.normal(2, 1.8, num_rows), rng.normal(-3.5, 1.8, num_rows))
     odds = scale * (logit(0.2) + norm.logpdf(score, 2, 1.8) - norm.logpdf(score, -3.5, 1.8)) + shift

@@ -1,7 +1,11 @@
-"""Serve the review page of a run, in a process to kill: python serve_run.py RUN PORT."""
+"""Serve the review page of a run, in a process to kill: python serve_run.py RUN PORT [SECONDS].
+
+SECONDS is how long connections may be idle and bodies may take.
+"""
 
 import sys
 
+from surelabel.reviewing import limits
 from surelabel.reviewing.server import serve
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
@@ -14,6 +18,8 @@ def announce(address: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 3:
+        limits.IDLE_SECONDS = limits.BODY_SECONDS = float(sys.argv[3])
     run = RunDir.open(sys.argv[1])
     config = run.config()
     corpus, _ = build.corpus(config.data, config.noise, config.train.seed)

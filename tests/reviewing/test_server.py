@@ -16,6 +16,7 @@ from surelabel.errors import ConfigError, RunError
 from surelabel.reviewing.review import PageFilter, ProgressFilter
 from surelabel.reviewing.server import make_review, serve
 from surelabel.runs.decisions import FILE_NAME, Journal, Wish
+from surelabel.runs.entries import decode
 from surelabel.verdicts import audit
 
 PAGE = Path(surelabel.reviewing.__file__).parent / "page"
@@ -240,6 +241,74 @@ def test_a_port_that_is_taken(copied, corpus_of):
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 takes a free one"):
             serve(run, corpus_of(run), audit(run), port, ready=lambda _: None)
+
+
+class TestLongJournal:
+    def test_requests_look_only_at_what_is_new(self, client, monkeypatch):
+        page = client()
+        journal = page.review.journal
+        journal.append([Wish(f"elsewhere {number}", "0", "keep") for number in range(2000)])
+        addresses = ("/api/rows?low=0", "/api/progress", "/api/run")
+        [page.http.get(address) for address in addresses]
+        page.review.live.refresh()
+        decoded, changed = [], []
+
+        def decode_and_count(line):
+            decoded.extend([line] if line else [])
+            return decode(line)
+
+        def change_and_count(self, since=None):
+            found = changes(self, since)
+            changed.append(len(found.book))
+            return found
+
+        changes = Journal.changes
+        monkeypatch.setattr("surelabel.runs.decisions.decode", decode_and_count)
+        monkeypatch.setattr(Journal, "changes", change_and_count)
+        row = page.rows()[0]
+        (now,) = page.decide(decision(row)).json()["rows"]
+        assert page.decide(decision(now, "undo")).status_code == 200
+        assert [page.http.get(address).status_code for address in addresses] == [200] * 3
+        page.review.live.refresh()
+        assert len(decoded) == 2, "each line is read once"
+        assert changed
+        assert max(changed) <= 1, "the same row was decided and undone"
+
+    def test_undo_of_the_last_decisions_after_a_reload(self, client):
+        page = client()
+        rows = page.rows()[:3]
+        for row in rows:
+            page.decide(decision(row))
+        page.decide(decision({**rows[1], "seen": 2}, "relabel", label=rows[1]["suggested"]))
+        page.decide(decision({**rows[1], "seen": 4}, "undo"))
+        recent = page.http.get("/api/run").json()["recent"]
+        assert recent == [{"id": row["id"], "seen": seen} for row, seen in zip(rows, (1, 5, 3), strict=True)]
+
+    def test_decisions_of_a_journal_that_was_replaced_do_not_count(self, client):
+        page = client()
+        page.decide(*(decision(row) for row in page.rows()[:5]))
+        assert page.http.get("/api/progress").json()["keep"] == 5
+        page.review.journal.path.unlink()
+        assert page.http.get("/api/progress").json()["keep"] == 0
+        page.decide(decision(page.rows()[0]))
+        page.review.live.refresh()
+        assert "After 1 decision:" in page.http.get("/api/progress").json()["estimate"]
+
+
+class TestDamage:
+    def test_the_page_warns_and_leaves_the_csv_alone(self, client, open_review):
+        page = client()
+        page.decide(*(decision(row) for row in page.rows()[:3]))
+        assert page.post("/api/export", {}).status_code == 200
+        path = page.review.journal.path
+        csv_file, content = path.with_name("decisions.csv"), path.read_bytes()
+        before = csv_file.read_bytes()
+        path.write_bytes(content.replace(b"keep", b"kelp", 1))
+        page.review = open_review(page.review.run_dir, "key")
+        assert any("line 1 cannot be read" in text for text in page.review.live.warnings)
+        with pytest.raises(RunError, match=r"line 1 cannot be read.*surelabel export .* --force"):
+            page.review.export()
+        assert csv_file.read_bytes() == before
 
 
 class TestRandomSample:

@@ -47,6 +47,9 @@ def export(
     images: Annotated[str | None, typer.Option(metavar="link|copy", help="The images too, in class folders.")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Remove what an export wrote.")] = False,
     onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trained model as ONNX instead.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Export although decisions are lost: decisions.jsonl is damaged.")
+    ] = False,
     trust: Trust = False,
     json: Json = False,
 ) -> None:
@@ -66,10 +69,13 @@ def export(
     else:
         from surelabel.exporting import Rules
 
-        _write(run, folder, Rules(accept, min_probability, class_cap), rewrite or [], images, json)
+        rules = Rules(accept, min_probability, class_cap)
+        _write(run, folder, rules, json, rewrite=rewrite or [], images=images, force=force)
 
 
-def _write(run: Path, folder: Path, rules: "Rules", rewrite: list[str], images: str | None, json: bool) -> None:
+def _write(
+    run: Path, folder: Path, rules: "Rules", json: bool, *, rewrite: list[str], images: str | None, force: bool
+) -> None:
     from surelabel.data.sources.image_files import original_files
     from surelabel.data.sources.objects import is_object
     from surelabel.exporting import export
@@ -84,7 +90,9 @@ def _write(run: Path, folder: Path, rules: "Rules", rewrite: list[str], images: 
     table = audit(run_dir)
     decisions = Journal(run / FILE_NAME).decisions()
     paths = original_files(config_from_here(run_dir).data, map(str, table.columns["id"])) if images else None
-    written = export(run_dir, table, decisions, folder, rules=rules, rewrite=rewrite, images=images, paths=paths)
+    written = export(
+        run_dir, table, decisions, folder, rules=rules, rewrite=rewrite, images=images, paths=paths, force=force
+    )
     for text in written.warnings:
         console.tell(f"note: {text}")
     if json:

@@ -25,7 +25,7 @@ def review(
     from surelabel import api
     from surelabel.reviewing.review import CSV_NAME
     from surelabel.reviewing.server import open_page, serve
-    from surelabel.runs.decisions import FINAL
+    from surelabel.runs.decisions import FILE_NAME, FINAL
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
@@ -37,6 +37,10 @@ def review(
 
     run_dir = RunDir.open(run)
     table = audit(run_dir)
+    if table.damage:
+        console.tell(
+            f"warning: {run / FILE_NAME} is damaged: {table.damage}; restore it from a backup, or decide again"
+        )
     journal = serve(run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, random=random)
     count = sum(decision.action in FINAL for decision in journal.decisions().values())
     console.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))

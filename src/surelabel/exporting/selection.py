@@ -113,7 +113,7 @@ def choose(
     columns |= {"label": label, "decided_by": by, "decided_at": at, "changed": label != given}
     ordered = {name: columns[name] for name in COLUMNS}
     losing = losing_classes(given, taken, audit.class_names)
-    warnings = (*_warn_of_unknown_rows(unknown), *_warn_of_lost_classes(losing))
+    warnings = (*_warn_of_damage(audit), *_warn_of_unknown_rows(unknown), *_warn_of_lost_classes(losing))
     expected = _expected_right(columns, audit.p_suggested[order]) if audit.can_tell else None
     return Cleaned(audit.class_names, ordered, ~suspected, rows["quality"], warnings, losing, accepted.doubt, expected)
 
@@ -183,6 +183,10 @@ def _warn_of_lost_classes(losing: Mapping[str, tuple[int, int]]) -> list[str]:
         f"the class {name!r} loses {lost:,} of its {size:,} rows {model}; {advice}"
         for name, (lost, size) in losing.items()
     ]
+
+
+def _warn_of_damage(audit: Audit) -> list[str]:
+    return [f"decisions may be lost, because the journal is damaged: {audit.damage}"] if audit.damage else []
 
 
 def _warn_of_unknown_rows(unknown: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from surelabel.exporting.image_folder import check_images, write_images
 from surelabel.exporting.selection import Cleaned, choose
 from surelabel.exporting.tables import write_tables
 from surelabel.files import new_folder, refuse_link
-from surelabel.runs.decisions import Decision
+from surelabel.runs.decisions import FILE_NAME, Decision, Journal
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import TopK
@@ -53,13 +53,18 @@ def export(
     rewrite: Collection[str] = (),
     images: str | None = None,
     paths: Mapping[str, Path] | None = None,
+    force: bool = False,
 ) -> Exported:
     """Write the cleaned labels of a finished run to `out`, a new folder or an unchanged export.
 
     `decisions` are those of the review's journal, by id. `rules` say which suggestions of the model
     are accepted, and `rewrite` names held-out splits whose labels it may change too. `images` is
-    link or copy; `paths` then holds the file of each id. The source data are only read.
+    link or copy; `paths` then holds the file of each id. The source data are only read. A run whose
+    journal is damaged is refused without `force`, because decisions may be lost.
     """
+    if not force:
+        remedy = "export without these decisions: --force (in Python: force=True)"
+        Journal(run.path / FILE_NAME).refuse_damage(remedy)
     folder, rules = _resolve_link(Path(out), run), rules or Rules()
     _check_place(folder, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")

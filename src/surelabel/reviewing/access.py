@@ -16,6 +16,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from surelabel.reviewing.limits import CLOSE
+
 HOST = "127.0.0.1"
 HOST_NAMES = (HOST, "localhost")
 KEY_HEADER = "x-surelabel-key"
@@ -105,7 +107,7 @@ class Guard:
             return
         request = Request(scope)
         refusal = self.access.refusal(request)
-        answer = self.app if refusal is None else PlainTextResponse(refusal, 403)
+        answer = self.app if refusal is None else PlainTextResponse(refusal, 403, CLOSE)
         sets_cookie = refusal is None and self.access.opens_with_token(request)
         await answer(scope, receive, lambda message: send(self._add_headers(message, sets_cookie)))
 

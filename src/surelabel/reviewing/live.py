@@ -17,8 +17,8 @@ class LiveAudit:
 
     def __init__(self, auditor: Auditor, journal: Journal, changed: Callable[[Audit], None]) -> None:
         self.auditor, self.journal, self.changed = auditor, journal, changed
+        self._mutex, self._auditing = threading.Lock(), threading.Lock()
         self._audit_now()
-        self._mutex = threading.Lock()
         self._is_running = self._is_stale = False
 
     @property
@@ -37,8 +37,9 @@ class LiveAudit:
 
     def refresh(self) -> None:
         """Audit now."""
-        self._audit_now()
-        self.changed(self.audit)
+        with self._auditing:
+            self._audit_now()
+            self.changed(self.audit)
 
     def _audit_now(self) -> None:
         self.audit = self.auditor.audit(self.journal)

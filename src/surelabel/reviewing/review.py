@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from fastapi import Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,8 +12,9 @@ from surelabel.data.corpus import Examples
 from surelabel.errors import DataError, RunError
 from surelabel.reviewing.inputs import FeatureTable, encode_png
 from surelabel.reviewing.live import LiveAudit
+from surelabel.reviewing.states import RowStates
 from surelabel.reviewing.suspects import Filter, Suspects
-from surelabel.runs.decisions import RANDOM, Book, Conflict, Journal, Wish
+from surelabel.runs.decisions import RANDOM, Book, Conflict, Draw, Journal, Wish
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts.audit import Auditor
@@ -78,6 +80,8 @@ class Review:
     ) -> None:
         """`features` is None if the inputs are images."""
         self.run_dir, self.suspects, self.journal, self.features, self.key = run, suspects, journal, features, key
+        self.states = RowStates(journal, suspects.row_of)
+        self._drawn: Draw | None = None
         self.starts_random = False
         """Whether the page begins with the random sample."""
         auditor = Auditor(run)
@@ -90,10 +94,12 @@ class Review:
         self._find_sample()
 
     def _find_sample(self) -> None:
-        """Tell the suspects which rows are the random sample."""
+        """Tell the suspects which rows are the random sample, if that has changed."""
         drawn = self.journal.sample()
-        rows = [] if drawn is None else self.live.auditor.reviews.sampled(drawn)
-        self.suspects.sampled = self.suspects.row_at[rows].tolist() if rows else []
+        if drawn != self._drawn:
+            rows = [] if drawn is None else self.live.auditor.reviews.sampled(drawn)
+            self.suspects.sample(self.suspects.row_at[np.array(rows, dtype=np.int64)])
+            self._drawn = drawn
 
     def draw(self, request: SampleRequest) -> dict[str, Any]:
         """Draw a random sample, or enlarge it; return its size."""
@@ -105,8 +111,7 @@ class Review:
         """Return what stays the same during a review, and the decisions that can be undone."""
         self.live.notify()  # another server may have written decisions
         self._find_sample()
-        book = self.journal.book()
-        recent = [decision for decision in self.journal.decisions().values() if decision.id in self.suspects.row_of]
+        recent = [one.id for one in self.journal.recent(NUM_RECENT) if one.id in self.suspects.row_of]
         return {
             "key": self.key,
             "name": self.run_dir.path.resolve().name,
@@ -114,33 +119,34 @@ class Review:
             "classes": list(self.suspects.class_names),
             "is_image": self.features is None,
             "is_calibrated": self.suspects.is_calibrated,
-            "starts_random": self.starts_random and bool(self.suspects.sampled),
-            "recent": [{"id": decision.id, "seen": book[decision.id].last} for decision in recent[-NUM_RECENT:]],
+            "starts_random": self.starts_random and len(self.suspects.sampled) > 0,
+            "recent": [{"id": id, "seen": standing.last} for id, standing in self.journal.find(recent).items()],
         }
 
     def rows(self, wanted: Annotated[PageFilter, Query()]) -> dict[str, Any]:
         """Return the next suspects that match a filter."""
-        book = self.journal.book()
-        ranks, rows = self.suspects.match(wanted, book, wanted.order)
+        self.states.update()
+        ranks, rows = self.suspects.match(wanted, self.states, wanted.order)
         left = ranks >= wanted.after  # here ranks count from 0, on the page from 1
         ranks, rows = ranks[left], rows[left]
+        first = rows[:ROWS_PER_REQUEST].tolist()
+        book = self.journal.find(self.suspects.ids[row] for row in first)
         shown = [
-            self._describe(int(row), book, int(rank))
-            for rank, row in zip(ranks[:ROWS_PER_REQUEST], rows[:ROWS_PER_REQUEST], strict=True)
+            self._describe(row, book, rank) for rank, row in zip(ranks[:ROWS_PER_REQUEST].tolist(), first, strict=True)
         ]
         menus = None if wanted.after else self.suspects.menus(wanted)
         return {"rows": shown, "num_found": len(rows), "menus": menus}
 
     def progress(self, wanted: Annotated[ProgressFilter, Query()]) -> dict[str, Any]:
         """Return the counts of the progress bar, the newest estimate, and P(wrong) of some rows."""
-        book = self.journal.book()
+        self.states.update()
         numbers = [int(number) for number in wanted.numbers.split(",") if number][:MOST_NUMBERS]
         known = [number for number in numbers if number < len(self.suspects)]
         return {
-            **self.suspects.progress(wanted, book),
+            **self.suspects.progress(wanted, self.states),
             "is_pending": self.live.is_pending,
             "order": max(self.suspects.orders),
-            "moved": self.suspects.num_moved(wanted, wanted.order, book),
+            "moved": self.suspects.num_moved(wanted, wanted.order, self.states),
             "estimate": self.live.estimate,
             "warnings": self.live.warnings,
             "sampled": len(self.suspects.sampled),
@@ -182,16 +188,16 @@ class Review:
         row = self.suspects.row_of.get(request.id)
         if row is None:
             raise RunError(f"there is no row {request.id!r} in this run")
-        if queue == RANDOM and row not in self.suspects.sampled:
+        if queue == RANDOM and not self.suspects.is_sampled[row]:
             raise RunError(f"the row {request.id!r} is not in the random sample")
         given = self.suspects.class_names[self.suspects.given[row]]
-        if request.action == "relabel" and request.label not in self.suspects.class_names:
+        if request.action == "relabel" and request.label not in self.suspects.number_of:
             raise RunError(f"{request.label!r} is no class of this run")
         action = "keep" if (request.action, request.label) == ("relabel", given) else request.action
         return Wish(request.id, given, action, request.label if action == "relabel" else None, request.seen, queue)
 
     def _current_rows(self, ids: Sequence[str]) -> list[dict[str, Any]]:
-        book = self.journal.book()
+        book = self.journal.find(ids)
         return [self._describe(self.suspects.row_of[id], book) for id in ids]
 
     def _describe(self, row: int, book: Book, rank: int | None = None) -> dict[str, Any]:
@@ -206,5 +212,6 @@ class Review:
 
 
 def write_csv(run: RunDir, journal: Journal) -> int:
-    """Write RUN/decisions.csv; return the number of its rows."""
+    """Write RUN/decisions.csv, unless decisions are lost; return the number of its rows."""
+    journal.refuse_damage(f"write {CSV_NAME} without these decisions: surelabel export {run.path} --force")
     return journal.to_csv(run.path / CSV_NAME)

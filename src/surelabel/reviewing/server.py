@@ -3,10 +3,12 @@
 import contextlib
 import getpass
 import os
+import signal
 import socket
 import sys
+import threading
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
@@ -14,6 +16,7 @@ from typing import Any
 import numpy as np
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
@@ -21,6 +24,7 @@ from surelabel.data.corpus import Corpus
 from surelabel.errors import ConfigError, RunError, SurelabelError
 from surelabel.reviewing.access import HOST, Access, Guard
 from surelabel.reviewing.inputs import FeatureTable
+from surelabel.reviewing.limits import MAX_HEADER_BYTES, MOST_CONNECTIONS, BodyLimit, Connection
 from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects
 from surelabel.runs.decisions import FILE_NAME, Journal
@@ -29,6 +33,8 @@ from surelabel.runs.samples import TopK
 from surelabel.verdicts import Audit
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+MOST_TEXT = 300
+"""Characters of a message about a request that is not valid."""
 STOP_SECONDS = 2
 """Time that requests in progress have to finish after Ctrl-C."""
 
@@ -43,7 +49,7 @@ def serve(
     by: str | None = None,
     random: int | None = None,
 ) -> Journal:
-    """Serve the page until Ctrl-C, then write RUN/decisions.csv.
+    """Serve the page until Ctrl-C, SIGTERM or SIGHUP, then write RUN/decisions.csv.
 
     `ready` is called with the address of the page; port 0 picks a free port. `by` is the name
     recorded with each decision, by default that of the system's user. `random` draws so many labels
@@ -55,10 +61,12 @@ def serve(
         if random is not None:
             review.journal.draw(random)
             review.starts_random = True
-        review.journal.book()  # report a damaged journal now, not at the first decision
         config = uvicorn.Config(
             make_app(review, access),
-            log_level="warning",
+            http=Connection,
+            h11_max_incomplete_event_size=MAX_HEADER_BYTES,
+            backlog=MOST_CONNECTIONS,
+            log_level="error",
             access_log=False,  # it would contain the token
             ws="none",
             proxy_headers=False,
@@ -66,13 +74,35 @@ def serve(
             server_header=False,
             timeout_graceful_shutdown=STOP_SECONDS,
         )
-        ready(access.address)
-        with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listener])
-    # An existing file may contain decisions that were undone since.
-    if review.journal.decisions() or (run_dir.path / CSV_NAME).exists():
-        write_csv(run_dir, review.journal)
+        server = uvicorn.Server(config)
+        with _stopping_on_signals(server):
+            ready(access.address)
+            with contextlib.suppress(KeyboardInterrupt):
+                server.run(sockets=[listener])
+            # An existing file may contain decisions that were undone since.
+            if review.journal.decisions() or (run_dir.path / CSV_NAME).exists():
+                write_csv(run_dir, review.journal)
     return review.journal
+
+
+@contextlib.contextmanager
+def _stopping_on_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let SIGTERM and SIGHUP stop the server; uvicorn would end the process instead."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        server.should_exit = True
+
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # by nohup
+    numbers = (signal.SIGTERM,) if ignored else (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def make_review(run_dir: RunDir, corpus: Corpus, audit: Audit, key: str, by: str = "person") -> Review:
@@ -109,7 +139,8 @@ def make_app(review: Review, access: Access) -> ASGIApp:
         app.add_api_route(address, answer, methods=["POST"], response_model=None)
     app.add_exception_handler(SurelabelError, _answer_refusal)
     app.add_exception_handler(OSError, _answer_failure)
-    return Guard(app, access)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    return Guard(BodyLimit(app), access)
 
 
 class Assets:
@@ -139,6 +170,13 @@ def open_page(address: str) -> bool:
 
 def _answer_refusal(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": str(error)}, 400)
+
+
+def _answer_invalid(_: Request, error: Exception) -> JSONResponse:
+    """Name what is wrong with a request, without repeating the request."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    return JSONResponse({"error": f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:MOST_TEXT]}, 422)
 
 
 def _answer_failure(_: Request, error: Exception) -> JSONResponse:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from surelabel.console import plain
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.errors import RunError
-from surelabel.runs.decisions import FINAL, Book, Standing
+from surelabel.reviewing.states import RowStates
+from surelabel.runs.decisions import Standing
 from surelabel.verdicts import SUSPICIOUS_FROM, Audit
 from surelabel.verdicts.kinds import KINDS, WRONG
 
@@ -68,12 +70,17 @@ class Suspects:
         """(N,) the row of each position in the data."""
         self.orders = {0: np.arange(len(self))}
         """Orders of rows by their number; the newest is the last."""
-        self.sampled: list[int] = []
-        """The rows of the random sample, in the order in which to look at them."""
+        self.sample(np.array([], dtype=np.int64))
         self.kinds, self.min_probability = audit.kinds, audit.min_probability
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def sample(self, rows: np.ndarray) -> None:
+        """Set the rows of the random sample, in the order in which to look at them."""
+        is_sampled = np.zeros(len(self), dtype=bool)
+        is_sampled[rows] = True
+        self.sampled, self.is_sampled = rows, is_sampled
 
     def _numbers(self, column: str) -> np.ndarray:
         """Return a column of class names as class numbers (N,), which are faster to filter."""
@@ -114,35 +121,34 @@ class Suspects:
         """Return an order by its number; the newest if it is forgotten."""
         return self.orders.get(number, self.orders[max(self.orders)])
 
-    def num_moved(self, wanted: Filter, number: int, book: Book) -> int:
+    def num_moved(self, wanted: Filter, number: int, states: RowStates) -> int:
         """Return how many of the next open rows are elsewhere in the newest order."""
         newest = max(self.orders)
         if number == newest or wanted.queue == "random":
             return 0
         open_rows = wanted.model_copy(update={"state": "open"})
-        old, new = (self.match(open_rows, book, one)[1][:MOST_COMPARED].tolist() for one in (number, newest))
+        old, new = (self.match(open_rows, states, one)[1][:MOST_COMPARED].tolist() for one in (number, newest))
         place = {row: at for at, row in enumerate(old)}
         longest: list[int] = []  # the longest part that is in the same order in both
         for at in (place[row] for row in new if row in place):
             longest[bisect_left(longest, at) : bisect_left(longest, at) + 1] = [at]
         return max(len(old), len(new)) - len(longest)
 
-    def match(self, wanted: Filter, book: Book, order: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def match(self, wanted: Filter, states: RowStates, order: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return the ranks (from 0) and the numbers of the matching rows, in this order."""
-        listed = np.array(self.sampled, dtype=np.int64) if wanted.queue == "random" else self.order(order)
+        is_random = wanted.queue == "random"
+        listed = self.sampled if is_random else self.order(order)
         chosen = self._is_inside(wanted)
         if wanted.state != "all":
-            decided, skipped = self._marks(book, wanted.queue == "random")
-            chosen &= {"open": ~decided & ~skipped, "decided": decided, "skipped": skipped}[wanted.state]
+            decided, skipped = states.decided(), states.skipped(is_random)
+            chosen = chosen & {"open": ~decided & ~skipped, "decided": decided, "skipped": skipped}[wanted.state]
         ranks = np.flatnonzero(chosen[listed])
         return ranks, listed[ranks]
 
     def _is_inside(self, wanted: Filter) -> np.ndarray:
         """Return (N,) bool: rows with matching classes and P(wrong), decided or not."""
         if wanted.queue == "random":
-            chosen = np.zeros(len(self), dtype=bool)
-            chosen[self.sampled] = True
-            return chosen
+            return self.is_sampled
         chosen = (self.p_wrong >= wanted.low) & (self.p_wrong <= wanted.high)
         for name, numbers in ((wanted.given, self.given), (wanted.suggested, self.suggested)):
             if name is not None:
@@ -153,28 +159,14 @@ class Suspects:
         """Return (N,) bool: rows of a kind, one of KINDS."""
         return self.p_wrong >= self.min_probability if kind == WRONG else self.kinds.rows(kind)
 
-    def _marks(self, book: Book, is_random: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return which rows are decided and which are skipped, each (N,) bool.
-
-        In the random sample, a row that was skipped elsewhere still has to be looked at.
-        """
-        decided, skipped = np.zeros(len(self), dtype=bool), np.zeros(len(self), dtype=bool)
-        for id, standing in book.items():
-            if standing.decision is not None and id in self.row_of:
-                if is_random and standing.decision.action not in FINAL and not standing.is_random:
-                    continue
-                (decided if standing.decision.action in FINAL else skipped)[self.row_of[id]] = True
-        return decided, skipped
-
-    def progress(self, wanted: Filter, book: Book) -> dict[str, Any]:
+    def progress(self, wanted: Filter, states: RowStates) -> dict[str, Any]:
         """Count decisions, overall and inside the filter, and the wrong labels probably left."""
-        decided, skipped = self._marks(book, wanted.queue == "random")
-        actions = [s.decision.action for id, s in book.items() if s.decision is not None and id in self.row_of]
+        decided, skipped = states.decided(), states.skipped(wanted.queue == "random")
         inside = self._is_inside(wanted)
         return {
             "rows": len(self),
-            **{action: actions.count(action) for action in ("keep", "relabel", "skip")},
-            "wrong_left": float(self.p_wrong[~self._marks(book)[0]].sum()),
+            **states.counts(),
+            "wrong_left": float(self.p_wrong[~decided].sum()),
             "inside": int(inside.sum()),
             "inside_decided": int((inside & decided).sum()),
             "inside_skipped": int((inside & skipped).sum()),
@@ -220,13 +212,19 @@ class Suspects:
             "suggested": self.class_names[self.suggested[row]],
             "suggested_probability": plain(self.columns["suggested_probability"][row]),
             "p_wrong": float(self.p_wrong[row]),
-            "kinds": [kind for kind in KINDS if self._has_kind(kind)[row]],
+            "kinds": [kind for kind in KINDS if self._is_of_kind(row, kind)],
             "partner": self._partner(row),
             "candidates": self._candidates(row),
             "evidence": {name: plain(values[row]) for name, values in self._evidence().items()},
             "seen": standing.last if standing else 0,
-            "decision": None if decision is None else vars(decision),
+            "decision": None if decision is None else asdict(decision),
         }
+
+    def _is_of_kind(self, row: int, kind: str) -> bool:
+        """Return the same as `_has_kind` for a row, without looking at the others."""
+        if kind == WRONG:
+            return bool(self.p_wrong[row] >= self.min_probability)
+        return kind in self.kinds.flags and bool(self.kinds.flags[kind][row])
 
     def _partner(self, row: int) -> dict[str, str] | None:
         """Return id and label of the row that has a similar input and another label, if any."""

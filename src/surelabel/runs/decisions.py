@@ -1,74 +1,56 @@
-"""The journal of decisions: RUN/decisions.jsonl, one JSON object per line, only ever appended to.
-
-    {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat",
-     "action": "relabel", "label": "dog", "by": "ann"}
+"""The journal of decisions: RUN/decisions.jsonl, only ever appended to; entries.py has its lines.
 
 A decision in the queue of random labels has "queue": "random". The line that draws such a sample
 names no row: its rows are the first `count` of the order that `random_order` makes from the seed,
 so a larger sample contains the smaller one.
 
     {"sequence": 8, "time": "2026-01-31T12:00:05.000+00:00", "action": "draw", "seed": 2718281828,
-     "count": 100, "by": "ann"}
+     "count": 100, "by": "ann", "crc32": "0a1b2c3d"}
 
 A decision is on disk (fsync) before it is reported as saved. Every writer locks the file and first
 reads what others have appended, so several servers and tabs can share one journal. A decision
 names the last entry about its row that its author saw, and is refused if there is a later one. A
-line that a crash cut short is not JSON: readers skip it, and the next writer ends it with a
-newline.
+line that a crash cut short is skipped, and the next writer ends it with a newline. Other lines that
+cannot be read are damage, which `Journal.damage` names.
+
+Nothing is read or copied twice: a journal reads what was appended since its last call, and its
+readers ask for the rows that changed since theirs (`changes`).
 """
 
 import hashlib
-import json
 import os
 import secrets
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from surelabel import files
 from surelabel.errors import RunError, SurelabelError
+from surelabel.runs.entries import ACTIONS, DRAW, FINAL, RANDOM, Damage, Decision, Draw, Numbering, decode, encode
+
+__all__ = [
+    "ACTIONS",
+    "DRAW",
+    "FILE_NAME",
+    "FINAL",
+    "RANDOM",
+    "Book",
+    "Changes",
+    "Conflict",
+    "Damage",
+    "Decision",
+    "Draw",
+    "Journal",
+    "Place",
+    "Standing",
+    "Wish",
+    "random_order",
+]
 
 FILE_NAME = "decisions.jsonl"
-ACTIONS = ("keep", "relabel", "skip", "undo")
-FINAL = ("keep", "relabel")
-"""Actions after which a label is known."""
-DRAW = "draw"
-RANDOM = "random"
-"""The queue of random labels."""
-
-
-@dataclass(frozen=True)
-class Decision:
-    """A line of the journal."""
-
-    sequence: int
-    """The number of the entry, counted from 1 over all rows."""
-    time: str
-    """The time in UTC."""
-    id: str
-    given: str
-    action: str
-    """keep, relabel, skip or undo."""
-    label: str | None
-    """The label from now on: the given one for keep, None for skip, the previous one for undo."""
-    by: str
-    queue: str | None = None
-    """random for a decision in the queue of random labels."""
-
-
-@dataclass(frozen=True)
-class Draw:
-    """A line of the journal that draws a random sample, or enlarges it."""
-
-    sequence: int
-    time: str
-    seed: int
-    count: int
-    by: str
-    action: str = DRAW
 
 
 @dataclass(frozen=True)
@@ -86,36 +68,48 @@ class Wish:
     """random for a decision in the queue of random labels."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True, eq=False)
 class Standing:
-    """The decisions on a row."""
+    """The decisions on a row; never changed, so that readers need no copy."""
 
     last: int = 0
     """The sequence of the last entry about it."""
-    history: list[Decision] = field(default_factory=list)
-    """The decisions that were not undone; the last one is valid."""
+    decision: Decision | None = None
+    """The valid decision, if any."""
+    before: "Standing | None" = field(default=None, repr=False)
+    """What undoing the valid decision restores."""
+    is_random: bool = False
+    """Whether a decision that was not undone was made in the queue of random labels."""
 
-    @property
-    def decision(self) -> Decision | None:
-        """The valid decision, if any."""
-        return self.history[-1] if self.history else None
-
-    @property
-    def is_random(self) -> bool:
-        """Whether a valid decision on this row was made in the queue of random labels."""
-        return any(decision.queue == RANDOM for decision in self.history)
-
-    def take(self, entry: Decision) -> None:
-        """Apply the next entry."""
-        self.last = entry.sequence
+    def take(self, entry: Decision) -> "Standing":
+        """Return the standing after the next entry."""
         if entry.action == "undo":
-            del self.history[-1:]
-        else:
-            self.history.append(entry)
+            return replace(self.before or Standing(), last=entry.sequence)
+        return Standing(entry.sequence, entry, self, self.is_random or entry.queue == RANDOM)
 
 
 Book = dict[str, Standing]
 """The rows in the journal, by id."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """How far a reader has come in a journal."""
+
+    beginning: object
+    """Another object for each file and each journal."""
+    num_decisions: int
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The rows that were decided on since a reader looked last."""
+
+    book: Book
+    place: Place
+    """Where the reader is now."""
+    is_anew: bool
+    """Whether these are all rows, and what the reader knew before does not count any more."""
 
 
 def random_order(seed: int, ids: Sequence[str]) -> list[int]:
@@ -142,19 +136,53 @@ class Journal:
 
     def _forget(self) -> None:
         self._book: Book = {}
+        self._entries: list[Decision] = []
         self._draw: Draw | None = None
-        self._sequence = self._line = self._offset = self._inode = 0
+        self._numbering, self._beginning = Numbering(), object()
+        self._offset = self._inode = 0
 
     def decisions(self) -> dict[str, Decision]:
         """Return the valid decisions (keep, relabel, skip) by id, in the order they were made."""
-        held = [standing.history[-1] for standing in self.book().values() if standing.history]
+        held = [standing.decision for standing in self.book().values() if standing.decision is not None]
         return {decision.id: decision for decision in sorted(held, key=lambda decision: decision.sequence)}
 
     def book(self) -> Book:
         """Return the decisions on every row in the journal."""
+        return self.changes().book
+
+    def changes(self, since: Place | None = None) -> Changes:
+        """Return the rows that were decided on since a place; all rows without one."""
         with self._mutex:
             self._read()
-            return {id: Standing(standing.last, list(standing.history)) for id, standing in self._book.items()}
+            place = Place(self._beginning, len(self._entries))
+            if since is None or since.beginning is not self._beginning:
+                return Changes(dict(self._book), place, is_anew=True)
+            fresh = islice(self._entries, since.num_decisions, None)
+            return Changes({entry.id: self._book[entry.id] for entry in fresh}, place, is_anew=False)
+
+    def find(self, ids: Iterable[str]) -> Book:
+        """Return the decisions on these rows, without those that nobody has decided on."""
+        with self._mutex:
+            self._read()
+            return {id: self._book[id] for id in ids if id in self._book}
+
+    def recent(self, most: int) -> list[Decision]:
+        """Return the last valid decisions, in the order they were made."""
+        with self._mutex:
+            self._read()
+            valid = (entry for entry in reversed(self._entries) if self._book[entry.id].decision is entry)
+            return list(islice(valid, most))[::-1]
+
+    def damage(self) -> Damage:
+        """Return what of the journal cannot be read or is missing; False if nothing is."""
+        with self._mutex:
+            self._read()
+            return self._numbering.damage()
+
+    def refuse_damage(self, remedy: str) -> None:
+        """Raise if decisions are lost or may be; `remedy` says how to go on without them."""
+        if damage := self.damage():
+            raise RunError(f"{self.path}: {damage}; restore this file from a backup, or {remedy}")
 
     def sample(self) -> Draw | None:
         """Return the random sample as it was last drawn or enlarged; None if there is none."""
@@ -172,8 +200,8 @@ class Journal:
             if drawn is not None and drawn.count >= count:
                 return drawn
             seed = secrets.randbits(32) if drawn is None else drawn.seed
-            entry = Draw(self._sequence + 1, _now(), seed, count, self.by)
-            self._write(file, _line(entry))
+            entry = Draw(self._numbering.next, _now(), seed, count, self.by)
+            self._write(file, encode(entry))
             self._catch_up(file)
         return entry
 
@@ -190,13 +218,18 @@ class Journal:
             self._catch_up(file)
             self._check(wishes)
             now = _now()
-            entries = [self._entry(wish, number, now) for number, wish in enumerate(wishes, self._sequence + 1)]
-            self._write(file, b"".join(map(_line, entries)))
+            entries = [self._entry(wish, number, now) for number, wish in enumerate(wishes, self._numbering.next)]
+            self._write(file, b"".join(map(encode, entries)))
             self._catch_up(file)
         return entries
 
-    def to_csv(self, path: str | Path) -> int:
-        """Write kept and relabelled rows as a csv for `fit --trusted`, and return their number."""
+    def to_csv(self, path: str | Path, *, force: bool = False) -> int:
+        """Write kept and relabelled rows as a csv for `fit --trusted`, and return their number.
+
+        A damaged journal is refused without `force`: the csv would lack decisions.
+        """
+        if not force:
+            self.refuse_damage("pass force=True to write a csv without these decisions")
         held = [decision for decision in self.decisions().values() if decision.action in FINAL]
         rows = [(decision.id, decision.label, decision.time) for decision in held]
         files.replace_csv(Path(path), ("id", "label", "decided_at"), rows)
@@ -212,14 +245,14 @@ class Journal:
         for wish in wishes:
             if wish.action not in ACTIONS:
                 raise RunError(f"{wish.action!r} is no decision; possible are {', '.join(ACTIONS)}")
-            if wish.action == "undo" and not standings[wish.id].history:
+            if wish.action == "undo" and standings[wish.id].decision is None:
                 raise RunError(f"there is no decision on {wish.id!r} to undo")
 
     def _entry(self, wish: Wish, sequence: int, now: str) -> Decision:
         label = {"keep": wish.given, "relabel": wish.label}.get(wish.action)
         if wish.action == "undo":
-            before = self._book[wish.id].history[-2:-1]
-            label = before[0].label if before else None
+            before = self._book[wish.id].before
+            label = before.decision.label if before is not None and before.decision is not None else None
         return Decision(sequence, now, wish.id, wish.given, wish.action, label, self.by, wish.queue)
 
     def _write(self, file: int, content: bytes) -> None:
@@ -254,50 +287,29 @@ class Journal:
         content = _read(file, self._offset, status.st_size - self._offset)
         *lines, tail = content.split(b"\n")
         for line in lines:
-            self._apply(line)
+            if not self._apply(line) and line.strip():
+                self._numbering.skip()
             self._offset += len(line) + 1
-            self._line += 1
+            self._numbering.line += 1
         if self._apply(tail):  # complete except for its newline, which the next writer adds
             self._offset += len(tail)
 
     def _apply(self, line: bytes) -> bool:
-        """Apply a line; one that is not JSON was cut short and never reported as saved."""
-        try:
-            content = json.loads(line)
-        except ValueError:
+        """Apply a line; return False if it cannot be read."""
+        entry = decode(line)
+        if entry is None:
             return False
-        entry = self._parse(content)
-        self._sequence = max(self._sequence, entry.sequence)
+        self._numbering.take(entry)
         if isinstance(entry, Draw):
             self._draw = entry
             return True
-        self._book.setdefault(entry.id, Standing()).take(entry)
+        self._book[entry.id] = self._book.get(entry.id, Standing()).take(entry)
+        self._entries.append(entry)
         return True
-
-    def _parse(self, content: Any) -> Decision | Draw:
-        is_draw = isinstance(content, dict) and content.get("action") == DRAW
-        kinds: dict[str, type] = {"sequence": int, "time": str, "action": str, "by": str}
-        kinds |= {"seed": int, "count": int} if is_draw else {"id": str, "given": str}
-        whole = isinstance(content, dict) and all(isinstance(content.get(name), kind) for name, kind in kinds.items())
-        if whole and is_draw:
-            return Draw(**{name: content[name] for name in kinds})
-        known = whole and content["action"] in ACTIONS
-        if not known or not isinstance(content.get("label"), str if content["action"] in FINAL else str | None):
-            raise RunError(
-                f"{self.path}: line {self._line + 1} is not a decision; expected {', '.join(kinds)} and label"
-            )
-        values = {name: content[name] for name in kinds}
-        return Decision(**values, label=content.get("label"), queue=RANDOM if content.get("queue") == RANDOM else None)
 
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _line(entry: Decision | Draw) -> bytes:
-    """Return a line of the journal; a decision outside the random queue names no queue."""
-    content = {name: value for name, value in asdict(entry).items() if name != "queue" or value is not None}
-    return (json.dumps(content) + "\n").encode()
 
 
 def _read(file: int, offset: int, size: int) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.runs.decisions import FINAL, Book, Draw, Journal, random_order
+from surelabel.runs.decisions import FINAL, Draw, Journal, Place, random_order
 from surelabel.verdicts.random_sample import Sample
 from surelabel.verdicts.reviewed import Answers
 
@@ -29,7 +29,10 @@ class Review:
 
 
 class ReviewReader:
-    """Reads the journal of a run again and again; the random order is computed once."""
+    """Reads the journal of a run again and again: what is new in it, with a random order made once.
+
+    Only one thread at a time may call `read`.
+    """
 
     def __init__(
         self,
@@ -43,20 +46,36 @@ class ReviewReader:
         self.row_of = {id: row for row, id in enumerate(ids)}
         self.number_of = {name: number for number, name in enumerate(class_names)}
         self._order: tuple[int, list[int]] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._place: Place | None = None
+        self._is_decided, self._is_random = (np.zeros(len(self.ids), dtype=bool) for _ in range(2))
+        self._labels = np.full(len(self.ids), -1)
 
     def read(self, journal: Journal) -> Review | None:
         """Return the decisions that hold now; None if there are none, and no sample."""
-        book, draw = journal.book(), journal.sample()
-        is_decided, labels = np.zeros(len(self.ids), dtype=bool), np.full(len(self.ids), -1)
-        for id, standing in book.items():
-            decision, row = standing.decision, self.row_of.get(id)
-            if row is not None and decision is not None and decision.action in FINAL:
-                is_decided[row], labels[row] = True, self.number_of.get(decision.label or "", -1)
+        self._catch_up(journal)
+        draw, is_decided, labels = journal.sample(), self._is_decided.copy(), self._labels.copy()
         if not is_decided.any() and draw is None:
             return None
         is_wrong = is_decided & (labels != self.given)
-        sample = None if draw is None else self._answered(draw, book, is_decided, is_wrong)
+        sample = None if draw is None else self._answered(draw, is_decided, is_wrong)
         return Review(Answers(is_decided, is_wrong, sample), labels)
+
+    def _catch_up(self, journal: Journal) -> None:
+        """Take over the rows that were decided on since the last call."""
+        changes = journal.changes(self._place)
+        if changes.is_anew:
+            self._forget()
+        for id, standing in changes.book.items():
+            row, decision = self.row_of.get(id), standing.decision
+            if row is not None:
+                self._is_random[row] = standing.is_random
+                self._is_decided[row] = is_final = decision is not None and decision.action in FINAL
+                label = decision.label if decision is not None and is_final else None
+                self._labels[row] = self.number_of.get(label or "", -1)
+        self._place = changes.place
 
     def sampled(self, draw: Draw) -> list[int]:
         """Return the rows of the whole sample, in the order in which to look at them."""
@@ -65,15 +84,14 @@ class ReviewReader:
             self._order = draw.seed, [rows[at] for at in random_order(draw.seed, [self.ids[row] for row in rows])]
         return self._order[1][: draw.count]
 
-    def _answered(self, draw: Draw, book: Book, is_decided: Mask, is_wrong: Mask) -> Sample:
+    def _answered(self, draw: Draw, is_decided: Mask, is_wrong: Mask) -> Sample:
         """Return the answers up to the first row of the sample that nobody has looked at.
 
         Rows that were decided on elsewhere do not end an unfinished sample: that they have an
         answer depends on their score.
         """
         rows = self.sampled(draw)
-        standings = [book.get(self.ids[row]) for row in rows]
-        is_own = np.array([standing is not None and standing.is_random for standing in standings], dtype=bool)
+        is_own = self._is_random[rows]
         is_known = is_decided[rows] | is_own
         size = len(rows) if is_known.all() else int(np.argmin(is_known))
         if size < len(rows):

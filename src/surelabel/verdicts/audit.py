@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.errors import ConfigError
-from surelabel.runs.decisions import FILE_NAME, Journal
+from surelabel.runs.decisions import FILE_NAME, Damage, Journal
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import advice, classes, corrections, evidence, kinds, measures, summary
 from surelabel.verdicts import budget as budgets
@@ -70,6 +70,7 @@ class Audit(Table):
         training: advice.Training | None = None,
         power: float | None = None,
         review: Review | None = None,
+        damage: Damage | None = None,
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
@@ -88,6 +89,8 @@ class Audit(Table):
         without one."""
         self.review = review
         """What people decided since the run ended; None if nothing."""
+        self.damage = damage or Damage()
+        """What of the journal of decisions cannot be read; False if nothing."""
         self.kinds = kinds.find_kinds(self)
         """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
         self.columns = _ordered(kinds.add_columns(self.columns, self.kinds))
@@ -321,6 +324,7 @@ class Auditor:
             training=self.training,
             power=self.power,
             review=review,
+            damage=journal.damage(),
             p_suggested=p_suggested[order],
             min_probability=min_probability,
             confidence=confidence,

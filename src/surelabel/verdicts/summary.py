@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surelabel.runs.decisions import FILE_NAME
 from surelabel.verdicts import advice
 from surelabel.verdicts.budget import handy_budget
 from surelabel.verdicts.calibration import MIN_ROWS
@@ -136,10 +137,20 @@ def _review(audit: "Audit") -> dict[str, Any] | None:
 
 def warnings(audit: "Audit") -> Iterator[str]:
     """Yield what a reader must know before relying on the figures."""
+    yield from _damage(audit)
     yield from _unclear(audit)
     yield from _contradiction(audit)
     yield from advice.causes(audit)
     yield from _losing(audit)
+
+
+def _damage(audit: "Audit") -> Iterator[str]:
+    """Yield that decisions are lost, if they are."""
+    if audit.damage:
+        yield (
+            f"The journal of decisions, {FILE_NAME}, is damaged: {audit.damage}. Decisions in it are lost to these "
+            "figures. Restore the file from a backup, or decide again in `surelabel review`."
+        )
 
 
 def _contradiction(audit: "Audit") -> Iterator[str]:

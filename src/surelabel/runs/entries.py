@@ -1,0 +1,192 @@
+"""The entries of the journal of decisions as lines of text, and what of them cannot be read.
+
+    {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat",
+     "action": "relabel", "label": "dog", "by": "ann", "crc32": "0a1b2c3d"}
+
+`crc32` is the checksum of the line without it. Lines of older versions have none; they must hold
+nothing but the fields that those versions wrote.
+
+Entries are numbered 1, 2, 3, ... by `sequence`, so a missing one is noticed too. A write that a
+crash cut short was never reported as saved, and the next entry has the number that it would have
+had: such a line is no damage. A line that cannot be read and whose number is missing is.
+"""
+
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+ACTIONS = ("keep", "relabel", "skip", "undo")
+FINAL = ("keep", "relabel")
+"""Actions after which a label is known."""
+DRAW = "draw"
+RANDOM = "random"
+"""The queue of random labels."""
+MOST_NAMED = 5
+"""Lines that a message names one by one."""
+_CHECKED = re.compile(rb'(.*), "crc32": "([0-9a-f]{8})"\}', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision on a row."""
+
+    sequence: int
+    """The number of the entry, counted from 1 over all rows."""
+    time: str
+    """The time in UTC."""
+    id: str
+    given: str
+    action: str
+    """keep, relabel, skip or undo."""
+    label: str | None
+    """The label from now on: the given one for keep, None for skip, the previous one for undo."""
+    by: str
+    queue: str | None = None
+    """random for a decision in the queue of random labels."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """An entry that draws a random sample, or enlarges it."""
+
+    sequence: int
+    time: str
+    seed: int
+    count: int
+    by: str
+    action: str = DRAW
+
+
+Entry = Decision | Draw
+
+
+def encode(entry: Entry) -> bytes:
+    """Return an entry as a line; a decision outside the random queue names no queue."""
+    content = {name: value for name, value in asdict(entry).items() if name != "queue" or value is not None}
+    line = json.dumps(content).encode()
+    return line[:-1] + b', "crc32": "%08x"}\n' % zlib.crc32(line)
+
+
+def decode(line: bytes) -> Entry | None:
+    """Return the entry of a line; None if the line is damaged or was cut short."""
+    return _decode(line) or _decode(line[:-1])  # a damaged newline does no harm
+
+
+def _decode(line: bytes) -> Entry | None:
+    checked = _CHECKED.fullmatch(line)
+    if checked is not None:
+        line = checked[1] + b"}"
+        if zlib.crc32(line) != int(checked[2], 16):
+            return None
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return _make_entry(content, has_more=checked is not None) if isinstance(content, dict) else None
+
+
+def _make_entry(content: dict[str, Any], has_more: bool) -> Entry | None:
+    """Return the entry with these fields; `has_more` allows fields that this version ignores."""
+    kinds: dict[str, type] = {"sequence": int, "time": str, "action": str, "by": str}
+    optional = set()
+    if content.get("action") == DRAW:
+        kinds |= {"seed": int, "count": int}
+    elif content.get("action") in ACTIONS:
+        kinds |= {"id": str, "given": str} | ({"label": str} if content["action"] in FINAL else {})
+        optional = {"label", "queue"}
+    else:
+        return None
+    if not all(isinstance(content.get(name), kind) for name, kind in kinds.items()):
+        return None
+    if not has_more and not kinds.keys() | optional >= content.keys():
+        return None
+    values = {name: content[name] for name in kinds if name != "label"}
+    if content["action"] == DRAW:
+        return Draw(**values)
+    label, queue = (content.get(name) for name in ("label", "queue"))
+    if not isinstance(label, str | None):
+        return None
+    return Decision(**values, label=label, queue=RANDOM if queue == RANDOM else None)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is wrong with a journal; False if nothing is."""
+
+    unreadable: tuple[int, ...] = ()
+    """Numbers of the lines that cannot be read, counted from 1."""
+    num_missing: int = 0
+    """The number of entries that are missing altogether."""
+    missing_before: tuple[int, ...] = ()
+    """Numbers of the lines before which they are missing."""
+    misplaced: tuple[int, ...] = ()
+    """Numbers of the lines whose entry should come earlier; they are read."""
+
+    def __bool__(self) -> bool:
+        return bool(self.unreadable or self.num_missing or self.misplaced)
+
+    def __str__(self) -> str:
+        """Return this as part of a sentence: "line 3 cannot be read; ..."."""
+        parts = []
+        if self.unreadable:
+            parts.append(f"{_name_lines(self.unreadable)} cannot be read")
+        if self.num_missing:
+            count = "1 entry is" if self.num_missing == 1 else f"{self.num_missing:,} entries are"
+            parts.append(f"{count} missing before {_name_lines(self.missing_before)}")
+        if self.misplaced:
+            parts.append(f"{_name_lines(self.misplaced)} {'is' if len(self.misplaced) == 1 else 'are'} out of order")
+        return "; ".join(parts)
+
+
+def _name_lines(numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"line {numbers[0]}"
+    if len(numbers) <= MOST_NAMED:
+        return f"lines {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+    return f"{len(numbers):,} lines ({', '.join(map(str, numbers[:MOST_NAMED]))}, ...)"
+
+
+class Numbering:
+    """Follows the numbers of entries, line by line, and notes damage."""
+
+    def __init__(self) -> None:
+        self.line = 0
+        """The number of lines read."""
+        self._last = 0
+        self._unread: list[int] = []
+        """Lines after the last entry that cannot be read: damaged, or cut short by a crash."""
+        self._unreadable: list[int] = []
+        self._num_missing = 0
+        self._missing_before: list[int] = []
+        self._misplaced: list[int] = []
+
+    @property
+    def next(self) -> int:
+        """The number of the next entry; lines that cannot be read keep theirs."""
+        return self._last + len(self._unread) + 1
+
+    def skip(self) -> None:
+        """Note that the current line cannot be read."""
+        self._unread.append(self.line + 1)
+
+    def take(self, entry: Entry) -> None:
+        """Note the entry of the current line."""
+        gap = entry.sequence - self._last - 1
+        if gap:
+            self._unreadable += self._unread
+        if gap > len(self._unread):
+            self._num_missing += gap - len(self._unread)
+            self._missing_before.append(self.line + 1)
+        elif gap < 0:
+            self._misplaced.append(self.line + 1)
+        self._unread = []
+        self._last = max(self._last, entry.sequence)
+
+    def damage(self) -> Damage:
+        """Return all damage so far."""
+        return Damage(
+            (*self._unreadable, *self._unread), self._num_missing, tuple(self._missing_before), tuple(self._misplaced)
+        )

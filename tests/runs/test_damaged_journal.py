@@ -1,0 +1,212 @@
+"""Damage to the journal is noticed and named; what can be read is still read."""
+
+import itertools
+import json
+import os
+import re
+import zlib
+
+import pytest
+
+import surelabel
+from surelabel.errors import RunError
+from surelabel.exporting import export
+from surelabel.runs.decisions import Damage, Journal, Wish
+from surelabel.runs.run_dir import RunDir
+
+OLD_LINES = (
+    '{"sequence": 1, "time": "2026-01-31T12:00:00.123+00:00", "id": "a", "given": "cat", '
+    '"action": "keep", "label": "cat", "by": "ann"}\n'
+    '{"sequence": 2, "time": "2026-01-31T12:00:01.000+00:00", "id": "b", "given": "cat", '
+    '"action": "skip", "label": null, "by": "ann", "queue": "random"}\n'
+    '{"sequence": 3, "time": "2026-01-31T12:00:02.000+00:00", "action": "draw", "seed": 7, "count": 9, "by": "ann"}\n'
+)
+"""Lines as they were written before they had checksums."""
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A journal of five entries."""
+    journal = Journal(tmp_path / "decisions.jsonl", by="ann")
+    journal.append([Wish("a", "cat", "keep"), Wish("b", "cat", "relabel", "dog"), Wish("c", "cat", "skip")])
+    journal.draw(3)
+    journal.append([Wish("d", "cat", "relabel", "dog", queue="random")])
+    return journal.path
+
+
+def state(path):
+    journal = Journal(path)
+    return journal.decisions(), journal.sample()
+
+
+def lines_of(path):
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def test_a_whole_journal_is_not_damaged(path):
+    assert not Journal(path).damage()
+    assert not Journal(path.with_name("missing")).damage()
+
+
+def test_every_flipped_bit_is_noticed_or_harmless(path):
+    content, whole = path.read_bytes(), state(path)
+    with path.open("r+b", buffering=0) as file:
+        for place, bit in itertools.product(range(len(content)), range(8)):
+            os.pwrite(file.fileno(), bytes([content[place] ^ 1 << bit]), place)
+            assert Journal(path).damage() or state(path) == whole, (place, bit)
+            os.pwrite(file.fileno(), content[place : place + 1], place)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_line_cut_short_in_the_middle_is_named(path, number):
+    lines = lines_of(path)
+    for length in range(1, len(lines[number - 1]) - 1):
+        cut = [*lines[: number - 1], lines[number - 1][:length] + b"\n", *lines[number:]]
+        path.write_bytes(b"".join(cut))
+        assert Journal(path).damage() == Damage(unreadable=(number,))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_a_missing_line_is_noticed(path, number):
+    lines = lines_of(path)
+    path.write_bytes(b"".join(lines[: number - 1] + lines[number:]))
+    damage = Journal(path).damage()
+    assert damage == Damage(num_missing=1, missing_before=(number,))
+    assert str(damage) == f"1 entry is missing before line {number}"
+
+
+def test_lines_in_the_wrong_order_are_noticed_and_read(path):
+    lines = lines_of(path)
+    path.write_bytes(b"".join([*lines, lines[1]]))
+    assert Journal(path).damage() == Damage(misplaced=(6,))
+    assert set(Journal(path).decisions()) == set("abcd")
+
+
+def test_a_damaged_last_line_stays_damage_after_more_decisions(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:-30] + b"?" + content[-29:])
+    journal = Journal(path)
+    assert journal.damage() == Damage(unreadable=(5,))
+    journal.append([Wish("e", "cat", "keep")])
+    assert journal.damage() == Journal(path).damage() == Damage(unreadable=(5,))
+    assert set(journal.decisions()) == set("abce")
+
+
+def test_a_line_cut_short_twice_in_a_row_is_no_damage(path):
+    """A crash, and another one while the next entry was written."""
+    for length in (40, 90):
+        torn = lines_of(path)[0][:length]
+        path.write_bytes(path.read_bytes() + torn)
+        journal = Journal(path)
+        assert not journal.damage()
+        journal.append([Wish(f"new {length}", "cat", "keep")])
+        assert not journal.damage()
+        assert not Journal(path).damage()
+
+
+def test_blank_lines_do_no_harm(path):
+    whole = state(path)
+    path.write_bytes(b"".join(line + b"\n" for line in lines_of(path)).replace(b"}\n", b"}\r\n"))
+    assert not Journal(path).damage()
+    assert state(path) == whole
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"id": "b"}',
+        b"[]",
+        b"null",
+        b"[" * 100_000,
+        b"\x00" * 100,
+        b'{"sequence": 6, "time": "now", "id": "b", "given": "cat", "action": "burn", "label": null, "by": "ann"}',
+        b'{"sequence": 6, "time": "now", "id": "b", "given": "cat", "action": "keep", "label": null, "by": "ann"}',
+        b'{"sequence": 6, "time": "now", "id": "b", "given": "cat", "action": "skip", "label": 1, "by": "ann"}',
+        b'{"sequence": 6, "time": "n", "id": "b", "given": "cat", "action": "skip", "label": null, "by": "x", "m": 1}',
+    ],
+)
+def test_lines_that_are_no_entries_are_named(path, line):
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    assert Journal(path).damage() == Damage(unreadable=(6,))
+
+
+class TestOlderLines:
+    def test_they_are_read_and_continued(self, path):
+        path.write_text(OLD_LINES)
+        journal = Journal(path)
+        assert {id: one.action for id, one in journal.decisions().items()} == {"a": "keep", "b": "skip"}
+        assert journal.sample().seed == 7
+        assert journal.append([Wish("c", "cat", "keep")])[0].sequence == 4
+        assert not journal.damage()
+        assert not Journal(path).damage()
+        assert ["crc32" in json.loads(line) for line in lines_of(path)] == [False, False, False, True]
+
+    def test_fields_to_come_are_ignored_in_lines_with_a_checksum(self, path):
+        line = OLD_LINES.splitlines()[0].replace('"by": "ann"', '"by": "ann", "reason": "blurred"').encode()
+        path.write_bytes(line[:-1] + b', "crc32": "%08x"}\n' % zlib.crc32(line))
+        assert not Journal(path).damage()
+        assert set(Journal(path).decisions()) == {"a"}
+
+    def test_damage_is_named(self, path):
+        lines = OLD_LINES.splitlines(keepends=True)
+        path.write_text(lines[0] + lines[1][:50] + "\n" + lines[2])
+        assert Journal(path).damage() == Damage(unreadable=(2,))
+        path.write_text(lines[0] + lines[2])
+        assert Journal(path).damage().num_missing == 1
+
+
+def test_a_message_names_few_lines(path):
+    assert str(Damage((3,))) == "line 3 cannot be read"
+    assert str(Damage((3, 17), 1200, (20,), (4, 5))) == (
+        "lines 3 and 17 cannot be read; 1,200 entries are missing before line 20; lines 4 and 5 are out of order"
+    )
+    assert str(Damage(tuple(range(1, 2001)))) == "2,000 lines (1, 2, 3, 4, 5, ...) cannot be read"
+
+
+def test_a_csv_is_not_written_without_lost_decisions_unless_forced(path, tmp_path):
+    path.write_bytes(path.read_bytes().replace(b"dog", b"dig", 1))
+    with pytest.raises(RunError, match=r"decisions\.jsonl: line 2 cannot be read; restore .* backup, .* force=True"):
+        Journal(path).to_csv(tmp_path / "decisions.csv")
+    assert not (tmp_path / "decisions.csv").exists()
+    assert Journal(path).to_csv(tmp_path / "decisions.csv", force=True) == 2
+
+
+class TestRun:
+    @pytest.fixture
+    def damaged(self, stored):
+        """A stored run with three decisions, of which the second cannot be read."""
+        run = stored("digits")
+        ids, names = RunDir(run).labels()["id"].to_pylist()[:3], RunDir(run).data()["class_names"]
+        given = [names[number] for number in RunDir(run).labels()["given"].to_pylist()[:3]]
+        other = ["1" if name != "1" else "2" for name in given]
+        journal = Journal(run / "decisions.jsonl")
+        journal.append([Wish(*row) for row in zip(ids, given, ["relabel"] * 3, other, strict=True)])
+        content = journal.path.read_bytes()
+        journal.path.write_bytes(content.replace(b'"sequence": 2', b'"sequence": 6'))
+        return run
+
+    def test_export_refuses_without_force(self, damaged, call, done):
+        refused = call("export", damaged)
+        assert refused.exit_code == 2
+        assert re.search(
+            r"decisions\.jsonl: line 2 cannot be read; restore .* from a backup, .*--force", refused.stderr
+        )
+        assert refused.stderr.count("\n") == 1
+        assert not (damaged / "export").exists()
+        found = json.loads(done("export", damaged, "--force", "--json"))
+        assert found["changed_by_person"] == 2
+        manifest = json.loads((damaged / "export" / "export.json").read_text())
+        assert any("line 2 cannot be read" in text for text in manifest["warnings"])
+
+    def test_export_in_python_refuses_without_force(self, damaged, tmp_path):
+        run, audit = RunDir(damaged), surelabel.audit(damaged)
+        decisions = Journal(damaged / "decisions.jsonl").decisions()
+        with pytest.raises(RunError, match=r"line 2 cannot be read.*force=True"):
+            export(run, audit, decisions, tmp_path / "out")
+        written = export(run, audit, decisions, tmp_path / "out", force=True)
+        assert written.counts["changed_by_person"] == 2
+        assert any("line 2 cannot be read" in text for text in written.warnings)
+
+    def test_audit_warns(self, damaged, done):
+        """The report and the review page show the same warnings."""
+        assert "decisions.jsonl, is damaged: line 2 cannot be read" in done("audit", damaged)
