@@ -29,8 +29,8 @@ Where we differ from the authors' code:
 
 The loss has no value per sample. The verdict is the fine-tuned network's p at the given label: it
 estimates the CLEAN posterior. On digits it separates right from wrong labels better than its
-running mean over the run, most of which comes from cross entropy. A label
-that a person has confirmed is treated like any other.
+running mean over the run, most of which comes from cross entropy. A label that a person has
+confirmed is never held out; both losses treat it like any other.
 """
 
 import math
@@ -41,6 +41,7 @@ from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._selection import held_out_rows
 
 HELD_OUT_SHARE = 0.1
 PUBLISHED_PRETRAINING_SHARE = 120 / 220
@@ -113,8 +114,7 @@ class DMI(Method):
         self.rate_factor = rate_factor
         self.pretraining = task.epochs_of(PUBLISHED_PRETRAINING_SHARE) if pretraining is None else pretraining
         self.network = task.network()
-        order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
-        self.register_buffer("held_out", order < int(HELD_OUT_SHARE * task.num_samples))
+        self.register_buffer("held_out", held_out_rows(task, HELD_OUT_SHARE))
         self.register_buffer("named", torch.bincount(task.given).nonzero().squeeze(1))
         self.batch_size = default_batch_size(task.num_samples, len(self.named)) if batch_size is None else batch_size
 
