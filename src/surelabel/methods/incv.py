@@ -51,9 +51,25 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View, total
+from surelabel.core import (
+    Batch,
+    Clock,
+    Method,
+    Pass,
+    Problem,
+    Rows,
+    Run,
+    SampleStore,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+    total,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.core.stages import seed_of
+from surelabel.methods._advice import warn_of_short_run
 from surelabel.methods._selection import easiest, smallest
 
 PUBLISHED_HALF, PUBLISHED_MAIN, PUBLISHED_ITERATIONS = 50, 200, 4
@@ -129,6 +145,13 @@ class INCV(Method):
         """Train on two halves in each iteration, then run the main stage."""
         halves = [self.half_stage(iteration, side) for iteration in range(1, self.iterations + 1) for side in (0, 1)]
         return [*halves, Stage("train", self.main_epochs, self.step, plan=self.plan, reset="initial")]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a run without cross-validation."""
+        if problem != "settings":
+            return super().advice(problem)
+        judged = self.half_epochs if self.iterations else 0
+        return warn_of_short_run(self.task, judged, "no label is cross-validated")
 
     # Cross-validation.
 
