@@ -70,9 +70,10 @@ class DataConfig(Part):
     feature_columns: tuple[str, ...] | None = None
     """Tables: numeric columns to train on; None uses all of them in a table without images."""
     image_size: int | None = Field(None, ge=4, le=1024)
-    """Side to which images are resized; None keeps their size if all images have the same."""
+    """Short side after resizing; None keeps the size of images if all have the same."""
     crop: int | None = Field(None, ge=4, le=1024)
-    """Side of the crop that networks see: random in training, central in tests; None is no crop."""
+    """Side of the window that networks see: anywhere in the image in training, its middle in tests.
+    None is no window: images are cut to squares."""
     unreadable: Literal["refuse", "skip"] = "refuse"
     """Image files that cannot be read: stop and list them, or list them and train without them."""
     decode: Literal["auto", "once", "stream"] = "auto"

@@ -66,9 +66,29 @@ def test_too_few_visits_are_told(name, option, warnings):
     assert warnings(name, option, data__epoch={"batches": 1}, train__batch_size=2, train__epochs=12)
 
 
-@pytest.mark.parametrize("name", methods.names())
-def test_usual_settings_raise_no_warning(name):
+@pytest.fixture
+def make():
+    """Make a method for 2,000 rows in ten classes."""
     factory = NetworkFactory(ModelConfig(name="mlp", options={"widths": [2]}), (2,), 10, seed=0)
+    return lambda name, epochs, **more: methods.find(name)(
+        Task(10, 2000, torch.arange(2000) % 10, epochs, factory, **more)
+    )
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_usual_settings_raise_no_warning(name, make):
     for epochs in (40, 100):
-        task = Task(10, 2000, torch.arange(2000) % 10, epochs, factory)
-        assert methods.find(name)(task).advice("settings") == []
+        assert make(name, epochs).advice("settings") == []
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_a_run_too_short_for_all_stages_is_told(name, make):
+    """Without its later stages a method is cross entropy under another name."""
+    short, usual = make(name, 1), make(name, 40)
+    if len(short.stages()) < len(usual.stages()):
+        assert any("more epochs" in text for text in short.advice("settings"))
+
+
+@pytest.mark.parametrize("name", ["aum", "dmi", "forward", "incv", "nlnl", "noise_adaptation", "self_ensemble"])
+def test_stages_with_less_than_one_visit_of_a_row_are_told(name, make):
+    assert any("more epochs" in text for text in make(name, 40, visits_per_epoch=0.01).advice("settings"))

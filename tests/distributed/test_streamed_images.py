@@ -1,4 +1,4 @@
-"""Streamed images on two gloo processes, each with its own workers: the same run as on one."""
+"""Windows of images on two gloo processes, streamed and decoded once: the same run as on one."""
 
 import json
 import socket
@@ -35,25 +35,26 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def test_same_run_as_one_process(tmp_path):
-    config = {
-        "data": {
-            "source": str(photos(tmp_path / "photos")),
-            "image_size": 20,
-            "crop": 18,
-            "decode": "stream",
-            "workers": 1,
-        },
+def config_of(source: Path, decode: str) -> dict:
+    return {
+        "data": {"source": str(source), "image_size": 20, "crop": 18, "decode": decode, "workers": 1},
         "method": "car",
         "model": {"name": "mlp", "options": {"widths": [8], "norm": "none"}},
         "train": {"epochs": 2, "batch_size": 8, "threads": 1, "device": "cpu"},
     }
+
+
+def test_same_run_as_one_process(tmp_path):
+    source, modes = photos(tmp_path / "photos"), ("stream", "once")
     jobs = tmp_path / "jobs.json"
-    jobs.write_text(json.dumps([{"do": "fit", "out": str(tmp_path / "two"), "config": config}]))
+    jobs.write_text(
+        json.dumps([{"do": "fit", "out": str(tmp_path / mode), "config": config_of(source, mode)} for mode in modes])
+    )
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", f"--master-port={free_port()}"]
     done = subprocess.run([*command, str(WORKER), str(jobs)], capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
-    one, two = fit(config, tmp_path / "one"), RunDir.open(tmp_path / "two")
-    for a, b in zip(one.metrics(), two.metrics(), strict=True):
-        assert a["loss"] == pytest.approx(b["loss"], abs=1e-5)
-    np.testing.assert_allclose(one.samples()["quality"].to_numpy(), two.samples()["quality"].to_numpy(), atol=2e-5)
+    for mode in modes:
+        one, two = fit(config_of(source, mode), tmp_path / f"one_{mode}"), RunDir.open(tmp_path / mode)
+        for a, b in zip(one.metrics(), two.metrics(), strict=True):
+            assert a["loss"] == pytest.approx(b["loss"], abs=1e-5)
+        np.testing.assert_allclose(one.samples()["quality"].to_numpy(), two.samples()["quality"].to_numpy(), atol=2e-5)

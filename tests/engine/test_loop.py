@@ -13,6 +13,7 @@ from surelabel.config import validate
 from surelabel.console import Silent
 from surelabel.core import EMA, Method, Pass, Stage, Step, View
 from surelabel.core.losses import cross_entropy
+from surelabel.data.loader import Loader
 from surelabel.engine import distributed
 from surelabel.engine import loop as engine_module
 from surelabel.engine.loop import Engine, Setup
@@ -543,3 +544,31 @@ def test_batch_is_at_most_the_data(tiny, tmp_path):
     listener = Listens()
     fit(tiny("cross_entropy", train__batch_size=1000, train__epochs=1), tmp_path / "run", progress=listener)
     assert listener.steps == [(1, 1, 1)]
+
+
+def test_rows_that_a_method_draws_first_are_those_of_its_passes(tiny, tmp_path, monkeypatch):
+    """DivideMix in epochs of two batches: looks at the rows of the epoch, and at all in the end."""
+    collect, passes = Engine.collect, Loader.passes
+    looked_at, trained_on = [], []
+
+    def record_collected(engine, function, view, train_mode=False):
+        looked_at.append((engine.position.epoch, engine.loader.rows(view).tolist()))
+        return collect(engine, function, view, train_mode)
+
+    def record_trained(loader, views, place, start=0):
+        rows = [row for view in views.values() for row in loader.rows(view).tolist()]
+        trained_on.append((int(place.split("/")[1]), rows))
+        return passes(loader, views, place, start)
+
+    monkeypatch.setattr(Engine, "collect", record_collected)
+    monkeypatch.setattr(Loader, "passes", record_trained)
+    epoch = {"batches": 2, "balanced": True}
+    settings = tiny("dividemix", data__epoch=epoch, method__options={"warm_up": 1}, train__batch_size=9)
+    fit(settings, tmp_path / "run")
+    *divided, (_, at_the_end) = looked_at[: 2 * 3 + 1]
+    assert [number for number, _ in divided] == [2, 2, 3, 3, 4, 4]
+    assert all(len(rows) == 18 for _, rows in divided)
+    assert divided[0][1] != divided[1][1], "each network draws for itself"
+    assert at_the_end == list(range(75))
+    for number, rows in divided:
+        assert any(place == number and set(seen) <= set(rows) for place, seen in trained_on)

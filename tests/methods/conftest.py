@@ -47,6 +47,7 @@ class FakeRun:
         self.history: list[dict[str, Any]] = []
         self.notes: dict[str, Any] = {}
         self.num_collected = 0
+        self.drawn: dict[str, Tensor] = {}
 
     @property
     def rng(self) -> torch.Generator:
@@ -57,6 +58,9 @@ class FakeRun:
         self.num_collected += 1
         index = torch.arange(len(self.label)) if view.indices is None else view.indices
         return function(batch_of(self.x[index], self.label[index], index))
+
+    def draw_rows(self, purpose: str) -> Tensor | None:
+        return self.drawn.get(purpose)
 
     def note(self, name: str, value: Any) -> None:
         self.notes[name] = value

@@ -12,6 +12,7 @@ from surelabel.methods.aum import AUM, threshold_roles
 from surelabel.methods.car import CAR
 from surelabel.methods.dac import DAC, abstaining_terms
 from surelabel.methods.distance_to_init import DistanceToInit
+from surelabel.methods.dmi import DMI
 from surelabel.methods.forward import Forward
 from surelabel.methods.gce import GCE
 from surelabel.methods.incv import INCV
@@ -73,11 +74,14 @@ def test_they_are_right_in_the_estimated_noise_rate():
     assert estimate_noise_rate(losses, CONFIRMED) == pytest.approx(1 / 8, abs=0.01)
 
 
-def test_they_are_never_held_out(make_task, make):
+def test_they_are_never_held_out(make_task):
     assert not (held_out_rows(make_task(GIVEN, trusted=CONFIRMED), 0.9) & CONFIRMED).any()
     assert int(held_out_rows(make_task(GIVEN), 0.5).sum()) == 4
-    for method in (Forward, NoiseAdaptation, SelfEnsemble, DAC):
-        assert not (make(method).held_out & CONFIRMED).any()
+    given, confirmed = GIVEN.repeat(200), CONFIRMED.repeat(200)
+    for method in (Forward, NoiseAdaptation, SelfEnsemble, DAC, DMI):
+        held_out = method(make_task(given, trusted=confirmed)).held_out
+        assert held_out.any()
+        assert not (held_out & confirmed).any()
 
 
 def test_aum_neither_removes_them_nor_gives_them_another_label(make_task, make, make_run):
@@ -127,12 +131,22 @@ def test_nlnl_selects_them(make, make_batch, make_clock):
         assert torch.equal(learned(term, x), CONFIRMED)
 
 
-def test_incv_selects_them_and_does_not_remove_them(make, make_run):
-    method, rows = make(INCV), torch.arange(8)
-    method.rate.fill_(0.5)
-    method.judge_rows(rows, make_run(X, GIVEN))
+def test_incv_has_selected_them_from_the_start(make, make_run):
+    method = make(INCV)
+    assert torch.equal(method.selected, CONFIRMED)
+    assert torch.equal(method.candidate, ~CONFIRMED)
+    for half in method.halves(1):
+        assert CONFIRMED[method.with_selected(half).indices].sum() == CONFIRMED.sum()
+        method.judge_rows(half, make_run(X, GIVEN))  # agrees with no label
     method.close_iteration(make_run(X, GIVEN))
     assert torch.equal(method.selected, CONFIRMED)
+    assert torch.equal(method.believed(), CONFIRMED)
+
+
+def test_incv_believes_all_rows_before_it_has_judged_any(make_task):
+    method = INCV(make_task(GIVEN, trusted=CONFIRMED, epochs=2))
+    assert method.iterations == 0
+    assert method.believed().all()
 
 
 def test_mentornet_weighs_them_by_one(make, make_batch, make_clock):

@@ -185,6 +185,69 @@ class TestDividing:
         assert before.clean_probability.min() < 0.5
 
 
+DRAWN = {"first": torch.tensor([0, 1, 4, 5]), "second": torch.tensor([2, 3, 6, 7])}
+
+
+class TestDrawingRowsFirst:
+    """Epochs of a number of batches: each network divides the rows that are drawn for it."""
+
+    def test_only_drawn_rows_are_looked_at_and_trained_on(self, make, make_run):
+        method, run = make(warm_up=3), make_run(SPLIT, GIVEN, epoch=4)
+        run.drawn = DRAWN
+        for_first, for_second = method.plan(run)
+        assert for_first.views["labelled"].indices.tolist() == [2, 6]
+        assert for_first.views["unlabelled"].indices.tolist() == [3, 7]
+        assert for_second.views["labelled"].indices.tolist() == [0, 1]
+        assert for_second.views["unlabelled"].indices.tolist() == [4, 5]
+        assert method.clean_probability[0].round().tolist() == [1, 1, 1, 1, 0, 0, 1, 1], "others stay as they were"
+        assert method.clean_probability[1].round().tolist() == [1, 1, 1, 0, 1, 1, 1, 0]
+        assert run.notes == {"labelled_share": 0.5}
+
+    def test_too_few_labelled_rows_mean_all_that_were_drawn(self, make):
+        views = make().split(torch.zeros(N), torch.tensor([1, 4, 6]))
+        assert list(views) == ["labelled"]
+        assert views["labelled"].indices.tolist() == [1, 4, 6]
+
+    def test_confirmed_labels_are_clean(self, make_task, make_run):
+        confirmed = torch.arange(N) == 3
+        method = DivideMix(make_task(GIVEN, K, 300, num_networks=2, trusted=confirmed), warm_up=3)
+        run = make_run(SPLIT, GIVEN, epoch=4)
+        run.drawn = DRAWN
+        assert method.plan(run)[0].views["labelled"].indices.tolist() == [2, 3, 6]
+
+    def test_the_end_of_the_run_judges_all_rows(self, make, make_run):
+        method, run = make(warm_up=3), make_run(SPLIT, GIVEN, epoch=4)
+        run.drawn = DRAWN
+        method.plan(run)
+        (stage,) = method.stages()
+        stage.then(run)
+        assert method.clean_probability.round().tolist() == [[1, 1, 1, 1, 0, 0, 0, 0], [1, 0] * 4]
+
+
+class TestSeparateWarmUp:
+    def test_is_a_pass_for_each_network_in_batches_twice_as_large(self, make_task, make_run):
+        method = DivideMix(make_task(GIVEN, K, num_networks=2, batch_size=5), warm_up=3, separate_warm_up=True)
+        first, second = method.plan(make_run(SPLIT, GIVEN, epoch=3))
+        assert (first.step, second.step) == (method.first_warm_up_step, method.second_warm_up_step)
+        assert [view.batch_size for walk in (first, second) for view in walk.views.values()] == [10, 10]
+
+    def test_trains_one_network_by_its_cross_entropy(self, make, make_batch, make_clock):
+        method = make(separate_warm_up=True, confidence_penalty=True)
+        for name, columns in (("first", FIRST), ("second", SECOND)):
+            x = X.clone().requires_grad_()
+            step = getattr(method, f"{name}_warm_up_step")(make_batch(x, GIVEN), make_clock(1))
+            assert step.terms[name].item() == pytest.approx(F.cross_entropy(X[:, columns], GIVEN).item(), rel=1e-5)
+            p = X[:, columns].softmax(1)
+            assert step.terms["confidence_penalty"].item() == pytest.approx(
+                (p * p.log()).sum(1).mean().item(), rel=1e-5
+            )
+            assert list(step.terms) == [name, "confidence_penalty"]
+            assert torch.equal(step.seen, X[:, columns])
+            gradient = torch.autograd.grad(sum(step.terms.values()), x)[0]
+            others = [column for column in range(8) if column not in range(*columns.indices(8))]
+            assert not gradient[:, others].any()
+
+
 class TestSteps:
     def test_warm_up_is_cross_entropy_of_both(self, make, make_batch, make_clock):
         step = make().warm_up_step(make_batch(X, GIVEN), make_clock(1))

@@ -45,6 +45,8 @@ class Task:
     seed: int = 0
     trusted: Tensor | None = None
     """(N,) bool: rows whose given label a person has confirmed; None if no row is."""
+    batch_size: int = 128
+    """Rows of a batch, at most, unless a view has another size."""
     visits_per_epoch: float = 1.0
     """How often an epoch visits a row, on average; below 1 if it has a fixed number of batches."""
 

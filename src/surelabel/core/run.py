@@ -61,6 +61,12 @@ class Run(Protocol):
     def collect(self, function: Callable[[Batch], Tensor], view: View, train_mode: bool = False) -> Tensor:
         """Apply `function` to all batches of `view`, without gradient; return rows in its order."""
 
+    def draw_rows(self, purpose: str) -> Tensor | None:
+        """Draw the rows of a pass if epochs have a number of batches; None means all rows.
+
+        Draws differ between purposes and epochs. A pass over some of them is not shortened again.
+        """
+
     def note(self, name: str, value: Any) -> None:
         """Store an estimate in the metrics of this epoch."""
 

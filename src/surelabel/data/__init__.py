@@ -10,7 +10,8 @@ from surelabel.config import DataConfig
 from surelabel.data.benchmarks import BENCHMARKS, digits
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.images.load import fit_to_shape
-from surelabel.data.inputs import Inputs, Shape, centre_crop_inputs
+from surelabel.data.images.windows import centre_crop_inputs
+from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.relabel import relabel
 from surelabel.data.sources import array_files, folder
 from surelabel.data.sources.interface import Parts, Rows, Source
@@ -27,7 +28,7 @@ SOURCES: tuple[Source, ...] = (digits, *BENCHMARKS, array_files, table_file, par
 def load_corpus(config: DataConfig, data: Any = None) -> Corpus:
     """Load the data set that `config` names, or the object for which it has a placeholder."""
     parts = _read_parts(config, data)
-    tests = parts.tests if config.test is None else {"test": _read_test(config, tuple(parts.train.x.shape[1:]))}
+    tests = parts.tests if config.test is None else {"test": _read_test(config, parts)}
     parts, tests = relabel(parts, tests, config)
     corpus = make_corpus(parts, tests, config)
     corpus.validate(config.source)
@@ -52,11 +53,12 @@ def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     return centre_crop_inputs(fit_to_shape(x, whole, config.source), config.crop if is_window else None), ids
 
 
-def _read_test(config: DataConfig, shape: Shape) -> Rows:
+def _read_test(config: DataConfig, trained: Parts) -> Rows:
     """Read the rows at `config.test`, or only its test set if it has one."""
     assert config.test is not None
-    test_config = config.model_copy(update={"source": config.test, "test": None})
-    parts = _find_source(config.test).read(test_config, shape)
+    crop = config.crop or trained.image_defaults.crop
+    test_config = config.model_copy(update={"source": config.test, "test": None, "crop": crop})
+    parts = _find_source(config.test).read(test_config, tuple(trained.train.x.shape[1:]))
     return next(iter(parts.tests.values()), parts.train)
 
 

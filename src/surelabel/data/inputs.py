@@ -1,6 +1,7 @@
 """Inputs that can be indexed: a tensor, an array mapped from a file, or images to be decoded."""
 
 import hashlib
+import math
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -18,12 +19,22 @@ _CHUNK = 2**24
 
 
 class LazyInputs(ABC):
-    """N inputs of one shape that are not in memory."""
+    """N inputs of one shape that are not in one tensor."""
 
     shape: tuple[int, ...]
     """(N, C, H, W) for images, (N, D) for features."""
     dtype: torch.dtype
     """uint8 for images, float32 for features."""
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the inputs are in memory, if not in one tensor."""
+        return False
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all inputs."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -89,40 +100,6 @@ class MappedInputs(LazyInputs):
 
 def _map_again(path: Path, positions: np.ndarray | None, stamp: str | None) -> MappedInputs:
     return MappedInputs(path, np.load(path, mmap_mode="r", allow_pickle=False), positions, stamp)
-
-
-class CentreCropped(LazyInputs):
-    """The centre crops of images that are not in memory."""
-
-    def __init__(self, whole: LazyInputs, side: int) -> None:
-        self.whole, self.side = whole, side
-        self.shape, self.dtype = (*whole.shape[:2], side, side), whole.dtype
-
-    def __getitem__(self, index: Tensor) -> Tensor:
-        return centre_crop(self.whole[index], self.side)
-
-    def subset(self, positions: np.ndarray) -> "CentreCropped":
-        """Return the crops at `positions`."""
-        return CentreCropped(self.whole.subset(positions), self.side)
-
-    def digest(self) -> str:
-        """Hash the images and the side."""
-        return hashlib.sha256(f"{self.whole.digest()} {self.side}".encode()).hexdigest()
-
-
-def centre_crop(x: Tensor, side: int | None) -> Tensor:
-    """Crop images (B, C, H, W) about their centre; None, or features, leave `x` as it is."""
-    if side is None or x.dim() != 4:
-        return x
-    top, left = ((length - side + 1) // 2 for length in x.shape[2:])
-    return x[:, :, top : top + side, left : left + side]
-
-
-def centre_crop_inputs(x: Inputs, side: int | None) -> Inputs:
-    """Crop images about their centre, whether they are in memory or not."""
-    if isinstance(x, Tensor):
-        return centre_crop(x, side)
-    return x if side is None else CentreCropped(x, side)
 
 
 def available_memory() -> int:

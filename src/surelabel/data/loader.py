@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -13,8 +14,8 @@ from surelabel.core.collective import gathered, rank, world_size
 from surelabel.core.stages import View, seed_of
 from surelabel.data.augment import Augment
 from surelabel.data.corpus import Examples
-from surelabel.data.images.stream import Request, StreamedImages, prefetch
-from surelabel.data.inputs import centre_crop
+from surelabel.data.images.stream import StreamedImages, prefetch
+from surelabel.data.images.windows import Request, WindowedImages, centre_crop
 
 MOVE_BELOW = 2 * 2**30
 """Bytes up to which the inputs are kept on the training device."""
@@ -96,6 +97,8 @@ class Loader:
         if isinstance(self._x, Tensor) and self._x.numel() * self._x.element_size() <= MOVE_BELOW:
             self._x = self._x.to(self.device)
         self._label = examples.label.to(self.device)
+        is_cut = isinstance(self._x, WindowedImages) and examples.crop is not None
+        self._augment_seen = replace(augment, crop_padding=0, crop=None) if augment and is_cut else augment
 
     def rows(self, view: View) -> Tensor:
         """Return the positions (n,) that a view covers."""
@@ -141,19 +144,19 @@ class Loader:
     def batch(self, index: Tensor, view: View, seed: int = 0) -> Batch:
         """Return the rows at `index`; padding (-1) shows some real row with weight 0."""
         plan, shown = PlannedBatch(index, seed), index.clamp(min=0)
-        if isinstance(self._x, StreamedImages):
-            return self._augmented_batch(plan, view, self._x.decode(self._request(plan, view)))
+        if isinstance(self._x, WindowedImages):
+            return self._augmented_batch(plan, view, self._x.cut(self._request(plan, view)))
         if isinstance(self._x, Tensor):  # index_select copies whole rows, indexing copies element by element
             return self._augmented_batch(plan, view, [self._x.index_select(0, shown.to(self._x.device))])
         return self._augmented_batch(plan, view, [self._x[shown]])
 
     def _request(self, plan: PlannedBatch, view: View) -> Request:
-        """Return what workers should decode: a random window for each copy of an augmented view."""
+        """Return what to cut: a random window for each copy of an augmented view."""
         crop, shown = self.examples.crop, plan.rows.cpu().clamp(min=0).numpy()
         if crop is None or self.augment is None or not view.augment:
             return Request(shown, crop)
         places = [self.augment.places(plan.rows.cpu(), plan.seed, copy) for copy in range(view.copies)]
-        return Request(shown, crop, torch.stack(places).numpy())
+        return Request(shown, crop, torch.stack(places).numpy(), self.augment.crop_padding)
 
     def _augmented_batch(self, plan: PlannedBatch, view: View, images: Sequence[Tensor] | Tensor) -> Batch:
         """Make a batch from inputs before augmentation: one for all copies, or one for each."""
@@ -163,10 +166,10 @@ class Loader:
         return Batch(index, copies, self._label[index.clamp(min=0)], (index >= 0).to(torch.float32))
 
     def _augment(self, x: Tensor, index: Tensor, view: View, seed: int, copy: int) -> Tensor:
-        if self.augment is None or not view.augment:
+        if self._augment_seen is None or not view.augment:
             return centre_crop(x, self.examples.crop)
         is_strong = view.augment == "strong" or (view.augment == "strong_copies" and copy > 0)
-        return self.augment(x, index, seed, copy, is_strong)
+        return self._augment_seen(x, index, seed, copy, is_strong)
 
     def collect(self, function: Callable[[Batch], Tensor], view: View, seed: int = 0) -> Tensor:
         """Return `function` of all batches as rows (n, ...), in the view's order and on all ranks.

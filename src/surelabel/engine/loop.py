@@ -120,6 +120,11 @@ class Engine:
         seed = seed_of(self.config.train.seed, "collect", self.position.run_epoch)
         return in_eval_mode(self.method, lambda: self.loader.collect(function, view, seed), train_mode)
 
+    def draw_rows(self, purpose: str) -> Tensor | None:
+        """Draw the rows of a pass if epochs have a number of batches; None means all rows."""
+        rows = self._draw(View(), purpose)
+        return None if rows is None else rows.to(self.device)
+
     def note(self, name: str, value: Any) -> None:
         """Store an estimate in this epoch's metrics."""
         self.notes[name] = value
@@ -180,16 +185,21 @@ class Engine:
 
     def _shorten(self, walk: Pass, number: int) -> Pass:
         """Draw as many rows of a pass as the configured epoch has, different ones in each epoch."""
+        drawn = {name: self._draw(view, number, name) for name, view in walk.views.items()}
+        views = {
+            name: view if drawn[name] is None else replace(view, indices=drawn[name])
+            for name, view in walk.views.items()
+        }
+        return Pass(walk.step, views)
+
+    def _draw(self, view: View, *place: object) -> Tensor | None:
+        """Draw the rows of a view in this epoch; None if epochs have all rows."""
         epoch, now = self.config.data.epoch, self.position
         if epoch == "all":
-            return walk
-        views = {}
-        for name, view in walk.views.items():
-            count = epoch.batches * (view.batch_size or self.config.train.batch_size)
-            seed = seed_of(self.config.train.seed, "epoch", now.stage, now.epoch, number, name)
-            rows = draw_epoch(self.loader.rows(view), self.method.given.cpu(), count, epoch.balanced, seed)
-            views[name] = replace(view, indices=rows)
-        return Pass(walk.step, views)
+            return None
+        count = epoch.batches * (view.batch_size or self.config.train.batch_size)
+        seed = seed_of(self.config.train.seed, "epoch", now.stage, now.epoch, *place)
+        return draw_epoch(self.loader.rows(view), self.method.given.cpu(), count, epoch.balanced, seed)
 
     def _run_epoch(self, stage: Stage) -> None:
         settings, began = self._settings(stage), time.perf_counter()

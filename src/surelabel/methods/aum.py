@@ -40,8 +40,9 @@ import torch
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_short_run
 
 PUBLISHED_RATE, PUBLISHED_WEIGHT_DECAY = 0.1, 1e-4
 
@@ -126,6 +127,13 @@ class AUM(Method):
             Stage("train", self.task.epochs - quarter - second, self.step, plan=kept, reset="new"),
         ]
         return [stage for stage in stages if stage.epochs]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a run that ends with the measurements."""
+        if problem != "settings":
+            return super().advice(problem)
+        rest = self.task.epochs - 2 * -(-self.task.epochs // 4)
+        return warn_of_short_run(self.task, rest, "no network is trained without the flagged labels")
 
     def first_step(self, batch: Batch, _clock: Clock) -> Step:
         """Measure with the first set of threshold samples."""

@@ -20,15 +20,18 @@ Where we differ from the authors' code:
 - If losses do not differ, or fewer than two samples would be labelled, all are labelled.
 - Their scripts for Clothing1M and WebVision use unlabelled rows as partners in mixup only: just the
   labelled mixes are forwarded and penalised. That is `only_partners`, which the presets set.
-- Where an epoch has a number of batches (Clothing1M), they draw its rows first and fit the mixture
-  to those. Ours is fitted to all rows, of which each needs a verdict, and each part of the split is
-  shortened afterwards; that takes a pass over all rows in every epoch.
-- Their warm-up has twice the batch size and an order of rows for each network. Ours has the run's
-  batch size and one order, so that a step reads its rows once for both networks.
+- Their warm-up has twice the batch size and an order of rows for each network: `separate_warm_up`,
+  which the presets for Clothing1M and WebVision set. By default both networks share the run's
+  batches, so that a step reads its rows once.
+- At the end of the run the mixture is fitted to all rows, because each label needs a verdict. Where
+  an epoch has a number of batches (Clothing1M) each network draws its rows first and the mixture is
+  fitted to those, as in their script.
 - The mixture is seeded; lengths are the published shares of 300 epochs (warm-up 10, ramp of
   lambda_u 16).
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 import torch
@@ -63,6 +66,8 @@ class DivideMix(Method):
           %, 150 for 100 classes
         only_partners: whether unlabelled rows are only partners in mixup and have no loss, as in
           the authors' scripts for Clothing1M and WebVision
+        separate_warm_up: whether each network warms up in an order of its own and batches twice as
+          large, as in the authors' scripts
         unlabelled_ramp: epochs over which lambda_u grows; default the published share, 16/300
         confidence_penalty: reward uncertain predictions in the warm-up; the authors do so for
           asymmetric noise
@@ -90,6 +95,7 @@ class DivideMix(Method):
         mixup_alpha: PositiveFloat = 4.0,
         unlabelled_weight: NonNegativeFloat = 25.0,
         only_partners: bool = False,
+        separate_warm_up: bool = False,
         unlabelled_ramp: PositiveInt | None = None,
         confidence_penalty: bool = False,
         strong: bool = False,
@@ -101,7 +107,7 @@ class DivideMix(Method):
         self.unlabelled_ramp = task.epochs_of(16 / 300) if unlabelled_ramp is None else unlabelled_ramp
         self.clean_threshold, self.temperature, self.mixup_alpha = clean_threshold, temperature, mixup_alpha
         self.unlabelled_weight, self.confidence_penalty, self.strong = unlabelled_weight, confidence_penalty, strong
-        self.only_partners = only_partners
+        self.only_partners, self.separate_warm_up = only_partners, separate_warm_up
         self.register_buffer("clean_probability", torch.ones(2, task.num_samples))
 
     def stages(self) -> list[Stage]:
@@ -120,41 +126,70 @@ class DivideMix(Method):
     def plan(self, run: Run) -> list[Pass]:
         """Plan the warm-up, or a split by each network for the other."""
         if run.clock.epoch <= self.warm_up:
+            return self.warm_up_plan()
+        drawn = [run.draw_rows(name) for name in ("first", "second")]
+        self.divide(run, drawn)
+        seen = [
+            clean if rows is None else clean[rows] for clean, rows in zip(self.clean_probability, drawn, strict=True)
+        ]
+        run.note("labelled_share", (torch.cat(seen) > self.clean_threshold).float().mean().item())
+        by_first, by_second = map(self.split, self.clean_probability, drawn)
+        return [Pass(self.first_step, by_second), Pass(self.second_step, by_first)]
+
+    def warm_up_plan(self) -> list[Pass]:
+        """Plan a pass for both networks, or one for each."""
+        if not self.separate_warm_up:
             return [Pass(self.warm_up_step, {"batch": View()})]
-        self.divide(run)
-        run.note("labelled_share", (self.clean_probability > self.clean_threshold).float().mean().item())
-        by_first, by_second = self.clean_probability
-        return [Pass(self.first_step, self.split(by_second)), Pass(self.second_step, self.split(by_first))]
+        steps = self.first_warm_up_step, self.second_warm_up_step
+        return [Pass(step, {"batch": View(batch_size=2 * self.task.batch_size)}) for step in steps]
 
-    def divide(self, run: Run) -> None:
-        """Set the (2, N) probability that a label is clean, from each network's losses."""
+    def divide(self, run: Run, drawn: Sequence[Tensor | None] = (None, None)) -> None:
+        """Set the (2, N) probability that a label is clean, from each network's losses.
+
+        If rows are drawn for each network, their losses are compared among themselves.
+        """
         networks = (self.first, self.second)
-        losses = run.collect(
-            lambda batch: torch.stack([cross_entropy(n(batch.x).logits, batch.label) for n in networks], 1),
-            View(augment=False),
-        )
-        clean = torch.stack([low_component_probability(column) for column in losses.t()])
-        self.clean_probability.copy_(clean.masked_fill(self.trusted, 1.0))
+        if drawn[0] is None or drawn[1] is None:
+            losses = run.collect(
+                lambda batch: torch.stack([given_loss(n, batch) for n in networks], 1), View(augment=False)
+            )
+            self.clean_probability.copy_(torch.stack([low_component_probability(column) for column in losses.t()]))
+        else:
+            for number, (network, rows) in enumerate(zip(networks, drawn, strict=True)):
+                losses = run.collect(partial(given_loss, network), View(rows, augment=False))
+                self.clean_probability[number, rows] = low_component_probability(losses)
+        self.clean_probability.masked_fill_(self.trusted, 1.0)
 
-    def split(self, clean_probability: Tensor) -> dict[str, View]:
-        """Return the labelled view, and the unlabelled one if there is enough for a batch."""
-        clean = clean_probability > self.clean_threshold
+    def split(self, clean_probability: Tensor, rows: Tensor | None = None) -> dict[str, View]:
+        """Return the labelled view of `rows`, and the unlabelled one if enough for a batch."""
+        rows = torch.arange(self.task.num_samples, device=clean_probability.device) if rows is None else rows
+        clean = clean_probability[rows] > self.clean_threshold
         if clean.sum() < 2:
             clean = torch.ones_like(clean)
         parts = {"labelled": clean, "unlabelled": ~clean} if (~clean).sum() >= 2 else {"labelled": clean}
         augment: bool | Literal["strong"] = "strong" if self.strong else True
-        return {name: View(part.nonzero().squeeze(1), augment, copies=2) for name, part in parts.items()}
+        return {name: View(rows[part], augment, copies=2) for name, part in parts.items()}
 
     def warm_up_step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute the cross entropy of both networks."""
-        logits = [self.first(batch.x).logits, self.second(batch.x).logits]
-        terms = {
-            name: batch.mean(cross_entropy(z, batch.label)) for name, z in zip(("first", "second"), logits, strict=True)
-        }
+        return self.warm_up_of(batch, {"first": self.first, "second": self.second})
+
+    def first_warm_up_step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute the cross entropy of the first network."""
+        return self.warm_up_of(batch, {"first": self.first})
+
+    def second_warm_up_step(self, batch: Batch, _clock: Clock) -> Step:
+        """Compute the cross entropy of the second network."""
+        return self.warm_up_of(batch, {"second": self.second})
+
+    def warm_up_of(self, batch: Batch, networks: dict[str, nn.Module]) -> Step:
+        """Compute the cross entropy of some networks, with the confidence penalty if wanted."""
+        logits = {name: network(batch.x).logits for name, network in networks.items()}
+        terms = {name: batch.mean(cross_entropy(z, batch.label)) for name, z in logits.items()}
         if self.confidence_penalty:
-            negative_entropy = [(z.softmax(1) * z.log_softmax(1)).sum(1) for z in logits]
-            terms["confidence_penalty"] = batch.mean(negative_entropy[0] + negative_entropy[1])
-        return Step(terms, seen=torch.stack(logits).detach().mean(0))
+            negative_entropy = [(z.softmax(1) * z.log_softmax(1)).sum(1) for z in logits.values()]
+            terms["confidence_penalty"] = batch.mean(torch.stack(negative_entropy).sum(0))
+        return Step(terms, seen=torch.stack(list(logits.values())).detach().mean(0))
 
     def first_step(self, batch: Batch, clock: Clock, unlabelled: Batch | None = None) -> Step:
         """Train the first network on the second's split."""
@@ -220,6 +255,11 @@ class DivideMix(Method):
         clean, prediction = quality[:, None], rows.prediction
         refined = clean * F.one_hot(rows.given, self.task.num_classes) + (1 - clean) * prediction
         return Verdict(quality, torch.where(clean > self.clean_threshold, refined, prediction))
+
+
+def given_loss(network: nn.Module, batch: Batch) -> Tensor:
+    """Return (B,) the cross entropy of the given labels."""
+    return cross_entropy(network(batch.x).logits, batch.label)
 
 
 def guess(networks: list[nn.Module], batch: Batch) -> Tensor:

@@ -29,8 +29,8 @@ Where we differ from the authors' code:
 
 The loss has no value per sample. The verdict is the fine-tuned network's p at the given label: it
 estimates the CLEAN posterior. On digits it separates right from wrong labels better than its
-running mean over the run, most of which comes from cross entropy. A label
-that a person has confirmed is treated like any other.
+running mean over the run, most of which comes from cross entropy. A label that a person has
+confirmed is never held out; both losses treat it like any other.
 """
 
 import math
@@ -41,6 +41,8 @@ from torch import Tensor
 
 from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Stage, Step, Task, Verdict, View, total
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_short_run
+from surelabel.methods._selection import held_out_rows
 
 HELD_OUT_SHARE = 0.1
 PUBLISHED_PRETRAINING_SHARE = 120 / 220
@@ -113,14 +115,18 @@ class DMI(Method):
         self.rate_factor = rate_factor
         self.pretraining = task.epochs_of(PUBLISHED_PRETRAINING_SHARE) if pretraining is None else pretraining
         self.network = task.network()
-        order = torch.randperm(task.num_samples, generator=torch.Generator().manual_seed(task.seed))
-        self.register_buffer("held_out", order < int(HELD_OUT_SHARE * task.num_samples))
+        self.register_buffer("held_out", held_out_rows(task, HELD_OUT_SHARE))
         self.register_buffer("named", torch.bincount(task.given).nonzero().squeeze(1))
         self.batch_size = default_batch_size(task.num_samples, len(self.named)) if batch_size is None else batch_size
 
+    @property
+    def pretraining_epochs(self) -> int:
+        """Epochs of the first stage, which leaves at least one to the second if there are two."""
+        return min(self.pretraining, max(1, self.task.epochs - 1))
+
     def stages(self) -> list[Stage]:
         """Train with cross entropy, then with the determinant if the run has a second epoch."""
-        first = min(self.pretraining, max(1, self.task.epochs - 1))
+        first = self.pretraining_epochs
         holds_out = bool(self.held_out.any())
         pretrain = Stage(
             "pretrain",
@@ -155,9 +161,13 @@ class DMI(Method):
         return Verdict(rows.at_given(rows.prediction), rows.prediction)
 
     def advice(self, problem: Problem) -> list[str]:
-        """Add a warning if batches will often lack a class."""
+        """Warn of a run without the second stage, and of batches that will often lack a class."""
         if problem != "settings":
             return super().advice(problem)
+        rest = self.task.epochs - self.pretraining_epochs
+        return warn_of_short_run(self.task, rest, "the determinant is not used") or self._warn_of_small_batches()
+
+    def _warn_of_small_batches(self) -> list[str]:
         share = torch.bincount(self.given)[self.named].min().item() / self.task.num_samples
         # If three rows are expected, one batch in twenty has none.
         enough = min(math.ceil(3 / share), self.task.num_samples)

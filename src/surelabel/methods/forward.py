@@ -21,8 +21,9 @@ Where we differ from the authors' code:
 import torch
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_short_run
 from surelabel.methods._selection import held_out_rows
 
 HELD_OUT_SHARE = 0.1
@@ -83,6 +84,13 @@ class Forward(Method):
         )
         train = Stage("train", self.task.epochs - first, self.step, reset="new")
         return [estimate, train] if train.epochs else [estimate]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a run that ends with the estimate."""
+        if problem != "settings":
+            return super().advice(problem)
+        rest = self.task.epochs - max(1, self.task.epochs // 2)
+        return warn_of_short_run(self.task, rest, "no loss is corrected")
 
     def warm_up_step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute cross entropy."""

@@ -31,8 +31,8 @@ Where we differ from the authors' code:
   of the size that amounts to this number.
 - Nothing is removed where r x |selected| is below one (their slice [-0:] then removes everything),
   and a share below chance means eps = 1 - 1 / K (their search runs to 1).
-- A label that a person has confirmed is selected as soon as it is judged, and never left out of the
-  main stage.
+- A label that a person has confirmed is in S from the start, so that every network is trained on
+  it, and it is never left out of the main stage. eps is then the rate of the other labels.
 - Predictions of the main stage are the mean of both networks; the metrics have the single ones
   under `networks`.
 - The optimiser's moments are reset in each half, and rates follow the run's schedule within each
@@ -51,9 +51,25 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View, total
+from surelabel.core import (
+    Batch,
+    Clock,
+    Method,
+    Pass,
+    Problem,
+    Rows,
+    Run,
+    SampleStore,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+    total,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.core.stages import seed_of
+from surelabel.methods._advice import warn_of_short_run
 from surelabel.methods._selection import easiest, smallest
 
 PUBLISHED_HALF, PUBLISHED_MAIN, PUBLISHED_ITERATIONS = 50, 200, 4
@@ -118,9 +134,10 @@ class INCV(Method):
         self.iterations, self.half_epochs, self.main_epochs = lengths(task.epochs, iterations)
         self.register_buffer("rate", torch.tensor(torch.nan))
         self.register_buffer("halves_done", torch.tensor(0))
-        for name in ("selected", "chosen", "removed"):
+        for name in ("chosen", "removed"):
             self.register_buffer(name, torch.zeros(task.num_samples, dtype=torch.bool))
-        self.register_buffer("candidate", torch.ones(task.num_samples, dtype=torch.bool))
+        self.register_buffer("selected", self.trusted.clone())
+        self.register_buffer("candidate", ~self.trusted)
         # Chance, until a network that was not trained on the sample has judged it.
         self.held_out = SampleStore(task.num_samples, task.num_classes, fill=1 / task.num_classes)
 
@@ -128,6 +145,13 @@ class INCV(Method):
         """Train on two halves in each iteration, then run the main stage."""
         halves = [self.half_stage(iteration, side) for iteration in range(1, self.iterations + 1) for side in (0, 1)]
         return [*halves, Stage("train", self.main_epochs, self.step, plan=self.plan, reset="initial")]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a run without cross-validation."""
+        if problem != "settings":
+            return super().advice(problem)
+        judged = self.half_epochs if self.iterations else 0
+        return warn_of_short_run(self.task, judged, "no label is cross-validated")
 
     # Cross-validation.
 
@@ -189,9 +213,8 @@ class INCV(Method):
             self.rate.fill_(noise_rate(agrees.float().mean().item(), self.task.num_classes))
             run.note("noise_rate", float(self.rate))
         ratio = min(MOST_REMOVED, float(self.rate / (1 - self.rate)))
-        chosen = agrees | self.trusted[rows]
-        self.chosen[rows] = chosen
-        self.removed[rows] = smallest(at_given, int(ratio * int(agrees.sum()))) & ~chosen
+        self.chosen[rows] = agrees
+        self.removed[rows] = smallest(at_given, int(ratio * int(agrees.sum()))) & ~agrees
         held_out = self.held_out.whole()
         held_out[rows] = probability
         self.held_out.replace(held_out)
@@ -209,8 +232,9 @@ class INCV(Method):
     # The main stage.
 
     def believed(self) -> Tensor:
-        """Return (N,) the selected samples; all of them if they are too few."""
-        return self.selected if int(self.selected.sum()) > 1 else torch.ones_like(self.selected)
+        """Return (N,) the selected samples; all of them if none were judged or too few chosen."""
+        has_selected = not self.rate.isnan() and int(self.selected.sum()) > 1
+        return self.selected if has_selected else torch.ones_like(self.selected)
 
     def forget_rate(self) -> float:
         """Return the share of believed samples to leave out: eps_S, or eps if all are believed."""

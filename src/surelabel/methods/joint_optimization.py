@@ -55,7 +55,7 @@ from surelabel.core import (
     total,
 )
 from surelabel.core.losses import cross_entropy
-from surelabel.methods._advice import warn_of_late_start
+from surelabel.methods._advice import warn_of_late_start, warn_of_short_run
 
 PUBLISHED_EPOCHS = 320
 PUBLISHED_RATE, PUBLISHED_WEIGHT_DECAY = 0.08, 1e-4
@@ -148,7 +148,9 @@ class JointOptimization(Method):
         # A row counts if it was visited at all before the last update, which ends the stage.
         left = self.label_epochs if self.begin <= self.label_epochs else 0
         settings = ("begin", self.begin, left, default)
-        return warn_of_late_start(self.task, *settings, "no label can change", left_by_default=self.label_epochs)
+        late = warn_of_late_start(self.task, *settings, "no label can change", left_by_default=self.label_epochs)
+        rest = self.task.epochs - self.label_epochs
+        return late or warn_of_short_run(self.task, rest, "no network is trained on the new labels")
 
     @property
     def stores(self) -> list[SampleStore]:

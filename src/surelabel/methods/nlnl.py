@@ -42,6 +42,7 @@ from surelabel.core import (
     Clock,
     Method,
     Pass,
+    Problem,
     Rows,
     Run,
     SampleStore,
@@ -54,6 +55,7 @@ from surelabel.core import (
     own_rows,
 )
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_short_run
 
 PUBLISHED_RATE, PUBLISHED_WEIGHT_DECAY = 0.02, 1e-4
 MEMORY = 10
@@ -143,6 +145,12 @@ class NLNL(Method):
             for (name, step), plan, epochs in zip(steps.items(), plans, self.lengths(), strict=True)
             if epochs
         ]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a run that ends before samples are selected."""
+        if problem != "settings":
+            return super().advice(problem)
+        return warn_of_short_run(self.task, self.lengths()[1], "no sample is selected")
 
     def lengths(self) -> list[int]:
         """Return the epochs of the three stages; the earlier ones get the remainder."""

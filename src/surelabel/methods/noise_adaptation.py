@@ -40,8 +40,9 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_short_run
 from surelabel.methods._selection import held_out_rows
 
 HELD_OUT_SHARE = 0.1
@@ -117,6 +118,13 @@ class NoiseAdaptation(Method):
         )
         rest = self.task.epochs - first
         return [alone, Stage("train", rest, self.step, plan=self.plan, stop=self.is_stale)] if rest else [alone]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a run that ends before the layer is trained."""
+        if problem != "settings":
+            return super().advice(problem)
+        rest = self.task.epochs - max(1, self.task.epochs // 2)
+        return warn_of_short_run(self.task, rest, "the layer is not trained")
 
     @property
     def judged_on(self) -> View:

@@ -51,6 +51,7 @@ from surelabel.core import (
     Clock,
     Method,
     Pass,
+    Problem,
     Rows,
     Run,
     SampleStore,
@@ -61,6 +62,7 @@ from surelabel.core import (
     View,
 )
 from surelabel.core.losses import cross_entropy
+from surelabel.methods._advice import warn_of_short_run
 from surelabel.methods._selection import held_out_rows
 from surelabel.methods.mean_teacher import disagreement, ramp_up, warmed_up
 
@@ -153,6 +155,13 @@ class SelfEnsemble(Method):
             Stage(f"iteration {number}", length, self.step, plan=self.plan, then=self.end_iteration, stop=self.is_stale)
             for number, length in enumerate(lengths)
         ]
+
+    def advice(self, problem: Problem) -> list[str]:
+        """Warn of a run that ends with the first iteration."""
+        if problem != "settings":
+            return super().advice(problem)
+        rest = self.task.epochs - self.max_iteration_epochs
+        return warn_of_short_run(self.task, rest, "no label is filtered")
 
     def is_stale(self, _run: Run) -> bool:
         """Return whether the score has not improved for `patience` epochs."""

@@ -175,6 +175,7 @@ def task(
         uses_sgd=config.optimiser.name == "sgd",
         seed=seed,
         trusted=trusted,
+        batch_size=config.train.batch_size,
         visits_per_epoch=_visits_per_epoch(config, len(given)),
     )
 

@@ -103,7 +103,7 @@ def plan(config: RunConfig) -> Plan:
         twins=groups,
         leaked=shared,
         bytes=_count_bytes(config, corpus),
-        is_in_memory=isinstance(corpus.train.x, Tensor),
+        is_in_memory=isinstance(corpus.train.x, Tensor) or corpus.train.x.is_in_memory,
         epochs=watch.epochs,
         batches=watch.batches,
         step_seconds=watch.step_seconds,
@@ -152,10 +152,7 @@ def _count_bytes(config: RunConfig, corpus: Corpus) -> dict[str, int]:
 
 
 def _num_bytes(x: Inputs) -> int:
-    count = 1
-    for side in x.shape:
-        count *= side
-    return count * x.dtype.itemsize
+    return x.nbytes if isinstance(x, Tensor) else x.num_bytes
 
 
 def _time_steps(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None) -> _Stopwatch:

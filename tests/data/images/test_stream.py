@@ -175,7 +175,7 @@ class TestWorkers:
 
     def test_a_worker_that_dies_is_reported(self, paths, monkeypatch):
         x = streamed(paths, 1)
-        monkeypatch.setattr(StreamedImages, "decode", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+        monkeypatch.setattr(StreamedImages, "cut", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
         with pytest.raises(DataError, match=r"a process that decodes images has died .*data\.workers"):
             walk(loader_of(x, 8))
 

@@ -215,6 +215,14 @@ def test_clothing1m_is_normalised_as_in_the_code_of_each_method():
     assert {method for method, scale in found.items() if scale == "data"} == {"elr", "elr_plus", "dividemix"}
 
 
+@pytest.mark.parametrize("table", ["table2", "table3"])
+@pytest.mark.parametrize("protocol", ["car", "original"])
+def test_dividemix_warms_up_and_mixes_as_in_its_scripts(table, protocol):
+    (trial,) = plan_trials(table, protocol=protocol, data=Path("pictures"), only={"method": ["dividemix"]})
+    options = trial.config.method.options
+    assert (options["separate_warm_up"], options["only_partners"], options["warm_up"]) == (True, True, 1)
+
+
 def test_dmi_on_clothing1m_has_ten_epochs_of_each_stage():
     (trial,) = plan_trials("table2", protocol="original", data=Path("pictures"), only={"method": ["dmi"]})
     assert trial.config.method.options == {"pretraining": 10, "rate_factor": 1e-4, "batch_size": 256}

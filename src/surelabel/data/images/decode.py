@@ -18,6 +18,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from surelabel.data.images.encode import Encoded
+from surelabel.data.images.windows import frame_size
 from surelabel.data.inputs import Shape
 from surelabel.errors import DataError
 
@@ -77,17 +78,14 @@ def decode(
         return to_pixels(_upright(image), shape)
 
 
-def decode_windows(encoded: Encoded, position: int, shape: Shape, side: int, places: np.ndarray) -> np.ndarray:
-    """Decode windows (n, C, side, side) uint8 of an image that is resized to cover `shape`.
-
-    `places` (n, 2) in [0, 1) are the corners of the windows, as fractions of the free space from
-    the top and from the left.
-    """
+def decode_frame(encoded: Encoded, position: int, shape: Shape) -> np.ndarray:
+    """Decode an image that is resized to cover (C, H, W), with its whole long side, to uint8."""
     with _open_image(encoded, position) as (image, _):
-        _header(image)
+        found = _header(image)
+        height, width = frame_size((found.height, found.width), (shape[1], shape[2]))
         _shrink_while_decoding(image, shape[1:])
         whole = _convert_channels(_upright(image), shape[0])
-        return np.stack([_window(whole, _covering_size(whole, shape[1:]), side, place) for place in places])
+        return _planes(whole.resize((width, height), Image.Resampling.BICUBIC))
 
 
 def to_pixels(image: Image.Image, shape: Shape) -> np.ndarray:
@@ -224,19 +222,3 @@ def _shrink_while_decoding(image: Image.Image, min_size: tuple[int, ...]) -> Non
     scale = max(height / image.height, width / image.width)
     if scale <= 0.5:
         image.draft(None, (round(image.width * scale), round(image.height * scale)))
-
-
-def _covering_size(image: Image.Image, min_size: tuple[int, ...]) -> tuple[int, int]:
-    """Return the (height, width) to which an image must be resized to cover `min_size`."""
-    scale = max(min_size[0] / image.height, min_size[1] / image.width)
-    return max(min_size[0], round(image.height * scale)), max(min_size[1], round(image.width * scale))
-
-
-def _window(image: Image.Image, frame: tuple[int, int], side: int, place: np.ndarray) -> np.ndarray:
-    """Cut a window out of the image resized to `frame`, without resizing the rest."""
-    top, left = (int(float(fraction) * (length - side + 1)) for fraction, length in zip(place, frame, strict=True))
-    if frame == (image.height, image.width):
-        return _planes(image.crop((left, top, left + side, top + side)))
-    down, right = image.height / frame[0], image.width / frame[1]
-    box = left * right, top * down, min((left + side) * right, image.width), min((top + side) * down, image.height)
-    return _planes(image.resize((side, side), Image.Resampling.BICUBIC, box))

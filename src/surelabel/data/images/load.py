@@ -2,7 +2,9 @@
 
 import logging
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +13,11 @@ from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.data import cache
-from surelabel.data.images.decode import UnexpectedHeader, Unreadable, decode, map_positions, to_pixels
+from surelabel.data.images.decode import UnexpectedHeader, Unreadable, decode, decode_frame, map_positions, to_pixels
 from surelabel.data.images.encode import SUFFIXES, ArrowBytes, Blobs, Encoded, Files, is_image
 from surelabel.data.images.stream import StreamedImages
 from surelabel.data.images.survey import LARGEST_DEFAULT_SIDE, Survey, TargetSize, survey_all, survey_sample
+from surelabel.data.images.windows import FramedImages, frame_size
 from surelabel.data.inputs import Inputs, MappedInputs, Shape, available_memory, select_rows
 from surelabel.errors import DataError
 
@@ -51,7 +54,9 @@ class _Job(NamedTuple):
     digest: str
 
     def key(self, kind: str) -> str:
-        return cache.make_key(kind, _VERSION, self.digest, *self.target)
+        # Images for windows are other ones: their long sides are whole.
+        suffix = ("windows",) if self.target.has_windows else ()
+        return cache.make_key(kind, _VERSION, self.digest, self.target.shape, self.target.image_size, *suffix)
 
     def entry(self, kind: str, make: cache.Make) -> cache.Entry:
         return cache.load_or_make(self.key(kind), make) if self.is_cached else cache.make_in_memory(make)
@@ -62,35 +67,45 @@ def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where
 
     Images are made to fit `shape` if it is given. Otherwise greyscale sets have one channel and
     others three, and `config.image_size` is the side. Without either, a common size is kept, and
-    different sizes are brought to the smallest side, at most 64. Unreadable images are an error,
-    or with `config.unreadable` "skip" are logged and left out. `config.decode` tells whether images
-    are decoded now, into the cache, or each time they are used.
+    different sizes are brought to the smallest side, at most 64. With `config.crop` images are not
+    cut to that shape, but keep their long side, of which windows can be cut.
+
+    Unreadable images are an error, or with `config.unreadable` "skip" are logged and left out.
+    `config.decode` tells whether images are decoded now, into the cache, or whenever they are used.
     """
     if shape is not None and len(shape) != 3:
         raise DataError(f"{where}: holds images; expected {_describe(shape)}")
     if not len(encoded):
         raise DataError(f"{where}: no images to train on")
-    job = _Job(encoded, TargetSize(shape, config.image_size), config.cache, encoded.digest() if config.cache else "")
+    target = TargetSize(shape, config.image_size, has_windows=config.crop is not None)
+    job = _Job(encoded, target, config.cache, encoded.digest() if config.cache else "")
     survey = _survey_for_streaming(job, config.decode)
     if survey is None:
         x, survey = _decode_once(job)
     else:
-        x = StreamedImages(encoded, survey.shape, config.workers)
+        x = StreamedImages(encoded, survey.shape, config.workers, target.has_windows)
     kept = _select_readable(survey, encoded, config.unreadable == "skip", where)
     if survey.sides is not None:
-        _warn_about_sizes(survey, where)
+        _warn_about_sizes(survey, where, target.has_windows)
     return x if len(kept) == len(encoded) else select_rows(x, kept), kept
 
 
-def fit_to_shape(x: Inputs, shape: Shape | None, where: str) -> Inputs:
-    """Resize images (N, C, H, W) to `shape`; features must already have it; None keeps all."""
+def fit_to_shape(x: Inputs, shape: Shape | None, where: str, crop: int | None = None) -> Inputs:
+    """Resize images (N, C, H, W) to `shape`; features must already have it; None keeps all.
+
+    If windows of side `crop` will be cut, images keep their whole long side.
+    """
     found = tuple(x.shape[1:])
     if shape is None or found == shape:
         return x
     if len(found) != 3 or len(shape) != 3 or not isinstance(x, Tensor):
         raise DataError(f"{where}: holds {_describe(found)}; expected {_describe(shape)}")
+    size = shape[1:] if crop is None else frame_size((found[1], found[2]), (shape[1], shape[2]))
     images = (Image.fromarray(row[0] if len(row) == 1 else np.moveaxis(row, 0, 2)) for row in x.numpy())
-    return torch.from_numpy(np.stack([to_pixels(image, shape) for image in images]))
+    pixels = np.stack([to_pixels(image, (shape[0], *size)) for image in images])
+    if size == shape[1:]:
+        return torch.from_numpy(pixels)
+    return FramedImages(pixels.reshape(-1), np.tile(size, (len(x), 1)), shape)
 
 
 def square_shape(x: Inputs, image_size: int | None) -> Shape | None:
@@ -105,18 +120,20 @@ def _survey_for_streaming(job: _Job, mode: str) -> Survey | None:
     """
     if mode != "auto":
         return _survey_cached(job) if mode == "stream" else None
+    survey = _survey_cached(job) if _estimate_bytes(job) > IN_MEMORY else None
+    return survey if survey is not None and survey.num_bytes(len(job.encoded)) > IN_MEMORY else None
+
+
+def _estimate_bytes(job: _Job) -> int:
+    """Estimate the bytes of all decoded images, from the cache or a few headers if possible."""
     known = cache.find(job.key("images")) if job.is_cached else None
-    if known is None:
-        guess = survey_sample(job.encoded, job.target)
-        num_bytes = _num_bytes(job, (3, LARGEST_DEFAULT_SIDE, LARGEST_DEFAULT_SIDE) if guess is None else guess.shape)
-    else:
-        num_bytes = known.array.nbytes
-    survey = _survey_cached(job) if num_bytes > IN_MEMORY else None
-    return survey if survey is not None and _num_bytes(job, survey.shape) > IN_MEMORY else None
-
-
-def _num_bytes(job: _Job, shape: Shape) -> int:
-    return len(job.encoded) * math.prod(shape)
+    if known is not None:
+        return known.array.nbytes
+    guess = survey_sample(job.encoded, job.target)
+    if guess is None and job.target.has_windows:
+        guess = _survey_cached(job)
+    default = Survey((3, LARGEST_DEFAULT_SIDE, LARGEST_DEFAULT_SIDE))
+    return (guess or default).num_bytes(len(job.encoded))
 
 
 def _survey_cached(job: _Job) -> Survey:
@@ -124,11 +141,14 @@ def _survey_cached(job: _Job) -> Survey:
 
     def make(allocate: cache.Allocate) -> dict[str, object]:
         found = survey_all(job.encoded, job.target, thorough=True)
-        allocate((len(found.shape),), np.int64)[:] = found.shape
+        frames = () if found.frames is None else found.frames.flatten()
+        out = allocate((len(found.shape) + len(frames),), np.int64)
+        out[:] = (*found.shape, *frames)
         return _survey_to_dict(found)
 
-    shape, about = job.entry("survey", make)
-    return _survey_from_dict(tuple(map(int, shape)), about)
+    numbers, about = job.entry("survey", make)
+    frames = np.array(numbers[3:]).reshape(-1, 2)
+    return _survey_from_dict(tuple(map(int, numbers[:3])), about, frames if len(frames) else None)
 
 
 def _decode_once(job: _Job) -> tuple[Inputs, Survey]:
@@ -137,48 +157,80 @@ def _decode_once(job: _Job) -> tuple[Inputs, Survey]:
     def make(allocate: cache.Allocate) -> dict[str, object]:
         guess = survey_sample(job.encoded, job.target)
         try:
-            return _survey_to_dict(_decode_into(allocate, job.encoded, guess or survey_all(job.encoded, job.target)))
+            return _decode_into(allocate, job.encoded, guess or survey_all(job.encoded, job.target))
         except UnexpectedHeader:  # the sample was not like all
-            return _survey_to_dict(_decode_into(allocate, job.encoded, survey_all(job.encoded, job.target)))
+            return _decode_into(allocate, job.encoded, survey_all(job.encoded, job.target))
 
     array, about = job.entry("images", make)
-    return _make_inputs(array, job), _survey_from_dict(tuple(array.shape[1:]), about)
+    if "frames" not in about:
+        return _make_inputs(array, job), _survey_from_dict(tuple(array.shape[1:]), about)
+    shape, frames = tuple(about["shape"]), np.array(about["frames"], dtype=np.int64).reshape(-1, 2)
+    return _make_framed(array, frames, shape, job), _survey_from_dict(shape, about, frames)
 
 
-def _decode_into(allocate: cache.Allocate, encoded: Encoded, survey: Survey) -> Survey:
-    """Decode every image to its position; unreadable ones stay zero."""
-    out, unreadable = allocate((len(encoded), *survey.shape), np.uint8), dict[int, str]()
+def _decode_into(allocate: cache.Allocate, encoded: Encoded, survey: Survey) -> dict[str, object]:
+    """Decode every image to its position, and describe them; unreadable ones stay zero."""
+    shape, frames = survey.shape, survey.frames
+    if frames is None:
+        whole = allocate((len(encoded), *shape), np.uint8)
 
-    def fill(position: int) -> None:
+        def fill(position: int) -> None:
+            whole[position] = decode(encoded, position, shape, survey.agrees)
+
+        return _survey_to_dict(replace(survey, unreadable=_decode_all(encoded, shape, fill)))
+    framed = FramedImages(allocate((survey.num_bytes(len(encoded)),), np.uint8), frames, shape)
+
+    def fill_frame(position: int) -> None:
+        framed.frame(position)[:] = decode_frame(encoded, position, shape)
+
+    about = _survey_to_dict(replace(survey, unreadable=_decode_all(encoded, shape, fill_frame)))
+    return {**about, "shape": shape, "frames": frames.tolist()}
+
+
+def _decode_all(encoded: Encoded, shape: Shape, fill: Callable[[int], None]) -> dict[int, str]:
+    """Call `fill` for every position, and return why images could not be read."""
+    unreadable = dict[int, str]()
+
+    def try_to_fill(position: int) -> None:
         try:
-            out[position] = decode(encoded, position, survey.shape, survey.agrees)
+            fill(position)
         except Unreadable as error:
             unreadable[position] = str(error)
 
-    in_threads = not encoded.is_in_memory or math.prod(survey.shape[1:]) > _SMALL_IMAGE
-    for _ in map_positions(fill, len(encoded), f"decoding {len(encoded):,} images", in_threads):
+    in_threads = not encoded.is_in_memory or math.prod(shape[1:]) > _SMALL_IMAGE
+    for _ in map_positions(try_to_fill, len(encoded), f"decoding {len(encoded):,} images", in_threads):
         pass
-    return Survey(survey.shape, survey.sides, dict(sorted(unreadable.items())))
+    return dict(sorted(unreadable.items()))
+
+
+def _make_framed(array: np.ndarray, frames: np.ndarray, shape: Shape, job: _Job) -> FramedImages:
+    """Return frames in memory, or mapped from disk if they are too large."""
+    if not isinstance(array, np.memmap) or _has_room_for(array):
+        return FramedImages(np.array(array), frames, shape)
+    return FramedImages(array, frames, shape, cache.make_key("frames", _VERSION, job.encoded.stamp(), shape))
 
 
 def _make_inputs(array: np.ndarray, job: _Job) -> Inputs:
     """Return decoded images in memory, or mapped from disk if they are too large."""
     if not isinstance(array, np.memmap):
         return torch.from_numpy(array)
-    if array.nbytes <= min(IN_MEMORY, available_memory() // 2):
+    if _has_room_for(array):
         return torch.from_numpy(np.array(array))
     stamp = cache.make_key("images", _VERSION, job.encoded.stamp(), array.shape)
     return MappedInputs(cache.array_path(job.key("images")), array, stamp=stamp)
+
+
+def _has_room_for(array: np.ndarray) -> bool:
+    return array.nbytes <= min(IN_MEMORY, available_memory() // 2)
 
 
 def _survey_to_dict(survey: Survey) -> dict[str, object]:
     return {"sides": survey.sides, "unreadable": list(survey.unreadable.items())}
 
 
-def _survey_from_dict(shape: Shape, about: dict[str, object]) -> Survey:
-    sides, unreadable = about["sides"], about["unreadable"]
-    assert isinstance(unreadable, list)
-    return Survey(shape, tuple(sides) if isinstance(sides, list | tuple) else None, dict(unreadable))
+def _survey_from_dict(shape: Shape, about: dict[str, Any], frames: np.ndarray | None = None) -> Survey:
+    sides = about["sides"]
+    return Survey(shape, None if sides is None else tuple(sides), dict(about["unreadable"]), frames=frames)
 
 
 def _select_readable(survey: Survey, encoded: Encoded, may_skip: bool, where: str) -> np.ndarray:
@@ -196,12 +248,12 @@ def _select_readable(survey: Survey, encoded: Encoded, may_skip: bool, where: st
     return kept
 
 
-def _warn_about_sizes(survey: Survey, where: str) -> None:
+def _warn_about_sizes(survey: Survey, where: str, has_windows: bool) -> None:
     assert survey.sides is not None
     _log.warning(
-        "%s: images differ in size (sides from %d to %d): all are resized and centre-cropped to %d x %d; "
+        "%s: images differ in size (sides from %d to %d): all are resized %s %d x %d; "
         "data.image_size sets another side",
-        *(where, *survey.sides, *survey.shape[1:]),
+        *(where, *survey.sides, "to cover" if has_windows else "and centre-cropped to", *survey.shape[1:]),
     )
 
 

@@ -3,7 +3,7 @@
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -12,51 +12,37 @@ from torch.utils.data import DataLoader, Dataset
 
 from surelabel.core.collective import world_size
 from surelabel.data import cache
-from surelabel.data.images.decode import Unreadable, decode, decode_windows, map_positions, num_cores
+from surelabel.data.images.decode import Unreadable, decode, decode_frame, map_positions, num_cores
 from surelabel.data.images.encode import Encoded
-from surelabel.data.inputs import LazyInputs, Shape
+from surelabel.data.images.windows import Request, WindowedImages, cut_windows
+from surelabel.data.inputs import Shape
 from surelabel.errors import DataError
 
 _AHEAD = 2
 """Batches that each worker prepares in advance."""
-_CENTRE = 0.5
-"""Corner of the middle window, as a fraction of the free space."""
 
 _Item = TypeVar("_Item")
 
 
-class Request(NamedTuple):
-    """Images to decode together."""
+class StreamedImages(WindowedImages):
+    """Encoded images, resized to cover (H, W), and cropped about the centre or to windows.
 
-    positions: np.ndarray
-    """(B,)"""
-    side: int | None = None
-    """Side of the window; None is the whole image."""
-    places: np.ndarray | None = None
-    """(n, B, 2) corners of n windows, in fractions of the free space; None is one in the middle."""
+    If they are not framed, whole images are those that are decoded once without windows.
+    """
 
-
-class StreamedImages(LazyInputs):
-    """Encoded images, resized to cover (H, W), and cropped about the centre or to windows."""
-
-    dtype = torch.uint8
-
-    def __init__(self, encoded: Encoded, shape: Shape, workers: int | None = None) -> None:
+    def __init__(self, encoded: Encoded, shape: Shape, workers: int | None = None, is_framed: bool = False) -> None:
         self.encoded, self.shape, self.workers = encoded, (len(encoded), *shape), workers
-
-    def __getitem__(self, index: Tensor) -> Tensor:
-        """Decode the whole images at `index` (B,) with threads of this process."""
-        return self.decode(Request(index.cpu().numpy()))[0]
+        self.is_framed = is_framed
 
     def subset(self, positions: np.ndarray) -> "StreamedImages":
         """Return the images at `positions`."""
-        return StreamedImages(self.encoded.subset(positions), self.shape[1:], self.workers)
+        return StreamedImages(self.encoded.subset(positions), self.shape[1:], self.workers, self.is_framed)
 
     def digest(self) -> str:
         """Hash the sizes and times of files, which is fast, or the bytes in memory."""
         return cache.make_key("streamed", self.encoded.stamp(), self.shape)
 
-    def decode(self, request: Request, is_worker: bool = False) -> Tensor:
+    def cut(self, request: Request, is_worker: bool = False) -> Tensor:
         """Decode windows or whole images to (n, B, C, h, w) uint8; workers use no threads."""
         positions = request.positions.tolist()
 
@@ -69,11 +55,10 @@ class StreamedImages(LazyInputs):
 
     def _decode_row(self, position: int, row: int, request: Request) -> np.ndarray:
         try:
-            if request.side is None:
+            if request.side is None and not self.is_framed:
                 return decode(self.encoded, position, self.shape[1:])[None]
-            middle = np.full((1, 2), _CENTRE)
-            places = middle if request.places is None else request.places[:, row]
-            return decode_windows(self.encoded, position, self.shape[1:], request.side, places)
+            frame = decode_frame(self.encoded, position, self.shape[1:])
+            return cut_windows(frame, request, row, self.window_size(request))
         except Unreadable as error:
             raise DataError(f"{self.encoded.name(position)}: {error}") from None
 
@@ -89,7 +74,7 @@ def prefetch(
     """Yield each item with its images (n, B, C, h, w) in order, while workers decode the next."""
     if not x.num_workers:
         for item in items:
-            yield item, x.decode(request_of(item))
+            yield item, x.cut(request_of(item))
         return
     pending: deque[_Item] = deque()
 
@@ -133,7 +118,7 @@ class _Decoder(Dataset[Any]):
 
     def __getitem__(self, request: Any) -> Tensor | str:
         try:
-            return self.x.decode(request, is_worker=True)
+            return self.x.cut(request, is_worker=True)
         except DataError as error:
             return str(error)
 

@@ -1,5 +1,6 @@
 """Survey the headers of many images: their channels, their size and which are unreadable."""
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from surelabel.data.images.decode import Header, Unreadable, map_positions, read_header
 from surelabel.data.images.encode import Encoded
+from surelabel.data.images.windows import frame_size
 from surelabel.data.inputs import Shape
 
 LARGEST_DEFAULT_SIDE = 64
@@ -22,6 +24,8 @@ class TargetSize(NamedTuple):
     """(C, H, W); None takes what the images have in common."""
     image_size: int | None
     """Side in pixels if `shape` is None; None keeps a size that all images share."""
+    has_windows: bool = False
+    """Whether windows will be cut, so that long sides must not be cut off before."""
 
 
 @dataclass(frozen=True)
@@ -38,22 +42,35 @@ class Survey:
     """Whether the shape was guessed from a sample and other images may contradict it."""
     keeps_size: bool = False
     """Whether height and width are those of the images."""
+    keeps_ratio: bool = False
+    """Whether all images have the ratio of `shape`, so that no side is cut off."""
+    frames: np.ndarray | None = None
+    """(N, 2) height and width of images from which windows are cut; None if all are as `shape`."""
 
     def agrees(self, found: Header) -> bool:
         """Return whether an image with this header confirms the shape."""
         channels, *size = self.shape
         has_size = not self.keeps_size or [found.height, found.width] == size
-        return not self.is_guess or (has_size and (channels == 3 or found.is_grey))
+        has_ratio = not self.keeps_ratio or _has_ratio(found, self.shape)
+        return not self.is_guess or (has_size and has_ratio and (channels == 3 or found.is_grey))
+
+    def num_bytes(self, num_images: int) -> int:
+        """Return the bytes of that many decoded images."""
+        if self.frames is None:
+            return num_images * math.prod(self.shape)
+        return self.shape[0] * int(self.frames.prod(1, dtype=np.int64).sum())
 
 
 def survey_sample(encoded: Encoded, target: TargetSize) -> Survey | None:
-    """Guess from a few images; None if their sizes differ with none set, or all are damaged."""
-    if target.shape is not None:
+    """Guess from a few images; None if they differ in what must be known, or all are damaged."""
+    if target.shape is not None and not target.has_windows:
         return Survey(target.shape)
     positions = np.unique(np.linspace(0, len(encoded) - 1, _SAMPLE_SIZE).astype(int))
     headers = {found for position in positions if isinstance(found := _try_header(encoded, int(position)), Header)}
-    guess = _summarise(headers, target.image_size)
-    return None if guess.sides or not headers else replace(guess, is_guess=True)
+    guess = _summarise(headers, target)
+    if guess.sides or not headers or (target.has_windows and not guess.keeps_ratio):
+        return None
+    return replace(guess, is_guess=True)
 
 
 def survey_all(encoded: Encoded, target: TargetSize, thorough: bool = False) -> Survey:
@@ -61,9 +78,20 @@ def survey_all(encoded: Encoded, target: TargetSize, thorough: bool = False) -> 
     found = list(
         map_positions(lambda p: _try_header(encoded, p, thorough), len(encoded), f"looking at {len(encoded):,} images")
     )
-    headers = {header for header in found if isinstance(header, Header)}
-    common = _summarise(headers, target.image_size) if target.shape is None else Survey(target.shape)
-    return replace(common, unreadable={p: reason for p, reason in enumerate(found) if isinstance(reason, str)})
+    common = _summarise({header for header in found if isinstance(header, Header)}, target)
+    unreadable = {position: reason for position, reason in enumerate(found) if isinstance(reason, str)}
+    needs_frames = target.has_windows and not common.keeps_ratio
+    return replace(common, unreadable=unreadable, frames=_frames(found, common.shape) if needs_frames else None)
+
+
+def _frames(found: list[Header | str], shape: Shape) -> np.ndarray:
+    """Return the size (N, 2) of each image resized to cover `shape`; unreadable ones have none."""
+    _, height, width = shape
+    sizes = [
+        frame_size((header.height, header.width), (height, width)) if isinstance(header, Header) else (0, 0)
+        for header in found
+    ]
+    return np.array(sizes, dtype=np.int64).reshape(-1, 2)
 
 
 def _try_header(encoded: Encoded, position: int, thorough: bool = False) -> Header | str:
@@ -74,11 +102,24 @@ def _try_header(encoded: Encoded, position: int, thorough: bool = False) -> Head
         return str(error)
 
 
-def _summarise(headers: set[Header], image_size: int | None) -> Survey:
+def _summarise(headers: set[Header], target: TargetSize) -> Survey:
+    common = _find_shape(headers, target)
+    keeps_ratio = target.has_windows and all(_has_ratio(header, common.shape) for header in headers)
+    return replace(common, keeps_ratio=keeps_ratio)
+
+
+def _has_ratio(header: Header, shape: Shape) -> bool:
+    """Return whether an image can be resized to `shape` without cutting anything off."""
+    return header.height * shape[2] == header.width * shape[1]
+
+
+def _find_shape(headers: set[Header], target: TargetSize) -> Survey:
+    if target.shape is not None:
+        return Survey(target.shape)
     channels = 1 if all(header.is_grey for header in headers) else 3
     sizes = {(header.height, header.width) for header in headers}
-    if image_size is not None:
-        return Survey((channels, image_size, image_size))
+    if target.image_size is not None:
+        return Survey((channels, target.image_size, target.image_size))
     if len(sizes) == 1:
         return Survey((channels, *sizes.pop()), keeps_size=True)
     sides = min(map(min, sizes), default=0), max(map(max, sizes), default=0)

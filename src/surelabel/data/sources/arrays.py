@@ -70,7 +70,7 @@ def make_parts(arrays: Arrays, config: DataConfig, shape: Shape | None = None) -
 
 def make_inputs(arrays: Arrays, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Return the array x and its ids; y may be missing."""
-    x = _fit(_inputs(arrays, "", config.source), shape, config.source)
+    x = _fit(_inputs(arrays, "", config.source), shape, config.source, config.crop)
     return x, _ids(arrays, "", len(x), config.source)
 
 
@@ -79,7 +79,7 @@ def _rows(
 ) -> Rows:
     source = config.source
     x = _inputs(arrays, suffix, source)
-    x = _fit(x, shape or square_shape(x, config.image_size), f"{source}: x{suffix}")
+    x = _fit(x, shape or square_shape(x, config.image_size), f"{source}: x{suffix}", config.crop)
     if f"y{suffix}" not in arrays and config.labels is not None:
         names = np.full(len(x), "", dtype=np.str_)
     else:
@@ -117,13 +117,13 @@ def _inputs(arrays: Arrays, suffix: str, source: str) -> Inputs:
     return input_tensor(_get(arrays, f"x{suffix}", source), f"{source}: x{suffix}")
 
 
-def _fit(x: Inputs, shape: Shape | None, where: str) -> Inputs:
+def _fit(x: Inputs, shape: Shape | None, where: str, crop: int | None) -> Inputs:
     if isinstance(x, LazyInputs) and len(x.shape) == 4 and shape not in (None, tuple(x.shape[1:])):
         size = " x ".join(map(str, x.shape[2:]))
         raise DataError(
             f"{where}: too large for memory, so its images of {size} pixels cannot be resized; save them resized"
         )
-    return fit_to_shape(x, shape, where)
+    return fit_to_shape(x, shape, where, crop)
 
 
 def _get(arrays: Arrays, name: str, source: str) -> np.ndarray:

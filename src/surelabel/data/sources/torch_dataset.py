@@ -258,7 +258,8 @@ class _ArrayBuffer(_RowBuffer):
     def inputs(self, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
         """Return the rows in `shape`, or in the size that the configuration asks for."""
         x: Inputs = as_tensor(self._all)
-        return fit_to_shape(x, shape or square_shape(x, config.image_size), self._where), np.arange(self._num_rows)
+        size = shape or square_shape(x, config.image_size)
+        return fit_to_shape(x, size, self._where, config.crop), np.arange(self._num_rows)
 
     def _allocate(self, x: np.ndarray) -> None:
         if x.ndim not in (1, 2, 3) or not x.size or x.dtype.kind not in "biuf":

@@ -23,7 +23,13 @@ from surelabel.paper.tables.preset import (
 )
 from surelabel.paper.tables.scales import Protocol
 
-_DIVIDEMIX = {"unlabelled_weight": 0.0, "only_partners": True, "mixup_alpha": 0.5, "warm_up": 1}
+_DIVIDEMIX = {
+    "unlabelled_weight": 0.0,
+    "only_partners": True,
+    "mixup_alpha": 0.5,
+    "warm_up": 1,
+    "separate_warm_up": True,
+}
 _CLOTHING1M_METHODS: dict[str, dict[str, Any]] = {
     "cross_entropy": {},
     "forward": {},
