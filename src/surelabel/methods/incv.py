@@ -51,7 +51,22 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, SampleStore, Stage, Step, Task, Verdict, View, total
+from surelabel.core import (
+    Batch,
+    Candidates,
+    Clock,
+    Method,
+    Pass,
+    Rows,
+    Run,
+    SampleStore,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+    total,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.core.stages import seed_of
 from surelabel.methods._selection import easiest, smallest
@@ -103,6 +118,7 @@ class INCV(Method):
     # In the main stage; the halves train one network.
     forward_passes = 2
     backward_passes = 2
+    candidates = Candidates("The authors' switch for the kind of noise.", asymmetric=(False, True))
 
     rate: Tensor
     halves_done: Tensor
