@@ -14,9 +14,9 @@ methods with the best test accuracy in the last epoch also get seeds 3 and 4. Fi
 kept in the folder, and interrupted ones are resumed.
 
 Hyperparameters are the published ones unless CHOSEN overrides them. Its entries were chosen from
-at most three CANDIDATES, on seed 0, by the accuracy of the last epoch on a NOISY validation split
-of a tenth (mean over both noises), so no clean label was used. Ties are broken by the mean over
-the last ten epochs.
+the candidates that methods declare, of which there were at most three then, on seed 0, by the
+accuracy of the last epoch on a NOISY validation split of a tenth (mean over both noises), so no
+clean label was used. Ties are broken by the mean over the last ten epochs.
 """
 
 import argparse
@@ -38,30 +38,6 @@ SETTINGS = {
     "optimiser": {"name": "sgd", "rate": 0.05, "weight_decay": 5e-4, "schedule": {"kind": "cosine"}},
     "train": {"epochs": EPOCHS, "batch_size": 64, "threads": 1, "device": "cpu", "second_opinion": False},
 }
-CANDIDATES: dict[str, list[dict]] = {
-    "beta_mixture": [{}, {"variant": "soft"}, {"variant": "dynamic"}],
-    "bootstrap": [{}, {"target": "soft"}],
-    "car": [{}, {"penalty_weight": 0.5}, {"penalty_weight": 0.2}],
-    "dac": [{}, {"warm_up": 0}, {"remove": "abstained"}],
-    "distance_to_init": [{}, {"strength": 12.0}, {"strength": 6.0}],
-    "dmi": [{}, {"rate_factor": 0.1}, {"rate_factor": 0.001}],
-    "elr": [{}, {"regularisation": 7}, {"regularisation": 1}],
-    "elr_plus": [{}, {"regularisation": 7}, {"regularisation": 1}],
-    "gce": [{}, {"truncated": True}],
-    "imae": [{}, {"temperature": 16.0}],
-    "joint_optimization": [{}, {"begin": 10}, {"begin": 5}],
-    "jocor": [{}, {"agreement": 0.85}, {"agreement": 0.9}],
-    "mean_teacher": [{}, {"decay": 0.97}, {"decay": 0.99}],
-    "mentornet": [{}, {"percentile": 0.5}],
-    "mixup": [{}, {"alpha": 8.0}, {"alpha": 1.0}],
-    "nce": [{}, {"passive": "mae"}, {"active": "nfl"}],
-    "noise_adaptation": [{}, {"patience": 2}, {"patience": 1}],
-    "pencil": [{}, {"backbone": 3, "label_rate": 4000.0}, {"backbone": 3, "label_rate": 4000.0, "given_weight": 0.0}],
-    "sat": [{}, {"correction_start": 5}, {"correction_start": 2}],
-    "sl": [{}, {"forward_weight": 0.01}],
-    "tce": [{}, {"order": 4}, {"order": 6}],
-}
-"""For methods whose published values are tuned to data set and noise; the default is first."""
 CHOSEN: dict[str, dict] = {
     "beta_mixture": {"variant": "dynamic"},
     "bootstrap": {"target": "soft"},
@@ -210,15 +186,27 @@ def diagonal_mean(value: object) -> object:
     return value
 
 
+def list_options(method: str) -> list[dict]:
+    """Return the options of the candidates that a method declares, the default first."""
+    from surelabel.config import validate
+    from surelabel.tuning import list_candidates
+
+    if not methods.find(method).candidates.values:
+        return []
+    found = list_candidates(validate({**SETTINGS, "method": method}))
+    return [dict(candidate.options) for candidate in found]
+
+
 def tune(folder: Path, names: list[str], workers: int) -> None:
     """Train every candidate on seed 0 with a noisy validation split, and print the winners."""
+    candidates = {name: list_options(name) for name in names}
     jobs = {
         (name, number, noise): (
             make_config(name, noise, 0, options, 0.1),
             str(folder / f"tune-{name}-{number}-{slug(noise)}"),
         )
         for name in names
-        for number, options in enumerate(CANDIDATES.get(name, []))
+        for number, options in enumerate(candidates[name])
         for noise in NOISES
     }
     train_all(list(jobs.values()), workers)
@@ -226,7 +214,7 @@ def tune(folder: Path, names: list[str], workers: int) -> None:
 
     for name in names:
         scores = []
-        for number, options in enumerate(CANDIDATES.get(name, [])):
+        for number, options in enumerate(candidates[name]):
             runs = [RunDir.open(jobs[name, number, noise][1]).metrics() for noise in NOISES]
             last, late = (
                 statistics.fmean(row["validation"]["top1"] for rows in runs for row in rows[-count:])
