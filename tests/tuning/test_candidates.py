@@ -53,6 +53,7 @@ def test_a_default_that_is_a_rule_is_called_default():
         (config(), {"momentun": [0.7, 0.9]}, "did you mean momentum"),
         (config(), {"momentum": [0.7, 1.5]}, "method.momentum: input should be less than 1"),
         (config(), {"momentum": [0.7]}, "nothing to try for elr"),
+        (config(), {"momentum": [0.7, 0.7]}, "nothing to try for elr"),
     ],
 )
 def test_refused(wanted, values, words):

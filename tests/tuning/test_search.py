@@ -104,6 +104,11 @@ def test_a_candidate_that_fails_is_out_and_the_rest_goes_on(scripted):
     assert states["momentum=0.3"] == "failed: diverged later"
 
 
+def test_if_all_of_a_rung_fail_those_dropped_before_are_left(scripted):
+    tuning, _ = scripted({0.1: [8, "full"], 0.2: [7, "full"], 0.3: [3], 0.4: [6]})
+    assert tuning.chosen == "momentum=0.4"
+
+
 def test_a_common_failure_is_one_error(scripted):
     with pytest.raises(RunError, match="every candidate failed: no such file"):
         scripted({value: ["no such file"] for value in VALUES["momentum"]})

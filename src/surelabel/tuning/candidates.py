@@ -35,7 +35,7 @@ class Candidate:
 def _value_text(value: Any) -> str:
     if value is None:
         return "default"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def list_candidates(config: RunConfig, values: Values | None = None) -> list[Candidate]:
@@ -50,7 +50,8 @@ def list_candidates(config: RunConfig, values: Values | None = None) -> list[Can
         if option in fixed:
             raise ConfigError(f"method.{option}: is set to {fixed[option]!r} and is to be tried; give one of them")
     declared = methods.find(name).candidates.values if values is None else values
-    found = [Candidate(options) for options in combine({k: v for k, v in declared.items() if k not in fixed})]
+    options = combine({option: tried for option, tried in declared.items() if option not in fixed})
+    found = list({str(candidate): candidate for candidate in map(Candidate, options)}.values())
     for candidate in found:
         methods.validate_options(name, dict(candidate.options))
     if len(found) < 2:

@@ -140,6 +140,8 @@ class _Search:
         failures = {result.failure for result in self.results.values()}
         if None not in failures and len(failures) == 1:
             raise RunError(f"every candidate failed: {failures.pop()}")
+        while self.num_rungs > 1 and not _compared(self.results, self.num_rungs):
+            self.num_rungs -= 1  # all of the last rung failed: those that were dropped before it are left
         return Tuning(self.config, self.results, self.num_rungs, is_complete, self.folder)
 
     def _run_rung(self, names: list[str], fold: int, may_start: Callable[[], bool]) -> bool:
