@@ -125,4 +125,7 @@ def _show_plan(settings: RunConfig, values: dict[str, list[Any]] | None, json: b
     for candidate in found:
         console.say(str(candidate))
     shown = ", ".join(map(str, sizes))
-    console.say_prose(f"\n{source}\n{len(found)} candidates in rungs of {shown}: the cost of {cost:.1f} runs".lstrip())
+    console.say()
+    if source:
+        console.say_prose(source)
+    console.say(f"{len(found)} candidates in rungs of {shown}: the cost of {cost:.1f} runs")
