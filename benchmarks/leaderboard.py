@@ -14,19 +14,19 @@ methods with the best test accuracy in the last epoch also get seeds 3 and 4. Fi
 kept in the folder, and interrupted ones are resumed.
 
 Hyperparameters are the published ones unless CHOSEN overrides them. Its entries were chosen from
-at most three CANDIDATES, on seed 0, by the accuracy of the last epoch on a NOISY validation split
-of a tenth (mean over both noises), so no clean label was used. Ties are broken by the mean over
-the last ten epochs.
+the candidates that methods declare, of which there were at most three then, on seed 0, by the
+accuracy of the last epoch on a NOISY validation split of a tenth (mean over both noises), so no
+clean label was used. Ties are broken by the mean over the last ten epochs.
 """
 
 import argparse
 import csv
 import json
-import multiprocessing
 import statistics
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+
+from training_runs import measure, slug, train_all
 
 from surelabel import methods
 
@@ -38,33 +38,6 @@ SETTINGS = {
     "optimiser": {"name": "sgd", "rate": 0.05, "weight_decay": 5e-4, "schedule": {"kind": "cosine"}},
     "train": {"epochs": EPOCHS, "batch_size": 64, "threads": 1, "device": "cpu", "second_opinion": False},
 }
-CANDIDATES: dict[str, list[dict]] = {
-    "beta_mixture": [{}, {"variant": "soft"}, {"variant": "dynamic"}],
-    "bootstrap": [{}, {"target": "soft"}],
-    "car": [{}, {"penalty_weight": 0.5}, {"penalty_weight": 0.2}],
-    "dac": [{}, {"warm_up": 0}, {"remove": "abstained"}],
-    "distance_to_init": [{}, {"strength": 12.0}, {"strength": 6.0}],
-    "dmi": [{}, {"rate_factor": 0.1}, {"rate_factor": 0.001}],
-    "elr": [{}, {"regularisation": 7}, {"regularisation": 1}],
-    "elr_plus": [{}, {"regularisation": 7}, {"regularisation": 1}],
-    "gce": [{}, {"truncated": True}],
-    "imae": [{}, {"temperature": 16.0}],
-    "joint_optimization": [{}, {"begin": 10}, {"begin": 5}],
-    "jocor": [{}, {"agreement": 0.85}, {"agreement": 0.9}],
-    "mean_teacher": [{}, {"decay": 0.97}, {"decay": 0.99}],
-    "mentornet": [{}, {"percentile": 0.5}],
-    "mixup": [{}, {"alpha": 8.0}, {"alpha": 1.0}],
-    "nce": [{}, {"passive": "mae"}, {"active": "nfl"}],
-    "noise_adaptation": [{}, {"patience": 2}, {"patience": 1}],
-    "pencil": [{}, {"backbone": 3, "label_rate": 4000.0}, {"backbone": 3, "label_rate": 4000.0, "given_weight": 0.0}],
-    "sat": [{}, {"correction_start": 5}, {"correction_start": 2}],
-    "selc": [{}, {"correction_start": 5}, {"correction_start": 2}],
-    "sl": [{}, {"forward_weight": 0.01}],
-    "sop": [{}, {"u_rate": 10.0}, {"u_rate": 0.1, "v_rate": 100.0}],
-    "ssr": [{}, {"relabel_threshold": 0.8}, {"relabel_threshold": 0.95}],
-    "tce": [{}, {"order": 4}, {"order": 6}],
-}
-"""For methods whose published values are tuned to data set and noise; the default is first."""
 CHOSEN: dict[str, dict] = {
     "beta_mixture": {"variant": "dynamic"},
     "bootstrap": {"target": "soft"},
@@ -88,11 +61,6 @@ NUM_BEST, MORE_SEEDS = 4, (3, 4)
 COLUMNS = ("method", "seeds", "test", "std", "best_oracle", "auroc", "correction", "seconds_over_cross_entropy")
 
 
-def slug(text: str) -> str:
-    """Return a text as a folder name."""
-    return "".join(c if c.isalnum() else "-" for c in text)
-
-
 def make_config(method: str, noise: str, seed: int, options: dict, validation: float = 0.0) -> dict:
     """Return the configuration of one run."""
     return {
@@ -104,56 +72,9 @@ def make_config(method: str, noise: str, seed: int, options: dict, validation: f
     }
 
 
-def train(config: dict, folder: str) -> None:
-    """Train or resume one run; leave it alone if it is done with this configuration."""
-    import shutil
-
-    from surelabel.api import fit, resume
-    from surelabel.config import validate
-    from surelabel.runs.run_dir import RunDir
-
-    run = RunDir(folder)
-    if (run.path / "data.json").exists() and run.config() == validate(config):
-        resume(folder)
-        return
-    shutil.rmtree(folder, ignore_errors=True)
-    fit(config, folder)
-
-
-def train_all(jobs: list[tuple[dict, str]], workers: int) -> None:
-    """Train jobs in parallel and print progress; failures do not stop the rest, but are listed."""
-    failures = []
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        futures = {pool.submit(train, config, folder): folder for config, folder in jobs}
-        for number, future in enumerate(as_completed(futures), 1):
-            if future.exception() is not None:
-                failures.append(f"{futures[future]}: {future.exception()}")
-            print(f"{number}/{len(jobs)} {Path(futures[future]).name}", flush=True)
-    for failure in failures:
-        print(f"FAILED {failure}")
-
-
 def run_folder(folder: Path, method: str, noise: str, seed: int) -> str:
     """Return the folder of a run of the table."""
     return str(folder / f"{method}--{slug(noise)}--{seed}")
-
-
-def measure(folder: str) -> dict[str, float]:
-    """Return the figures of one finished run."""
-    import surelabel
-    from surelabel.runs.run_dir import RunDir
-
-    run = RunDir.open(folder)
-    rows, audit = run.metrics(), surelabel.audit(run).measures()
-    tests = [row["tests"]["test"]["top1"] for row in rows if row.get("tests")]
-    return {
-        "test": tests[-1],
-        "best_oracle": max(tests),
-        "auroc": audit["quality_auroc"],
-        "correction": audit["suggested_accuracy"],
-        "seconds": sum(row["seconds"] for row in rows),
-    }
 
 
 def make_table(folder: Path, noise: str, names: list[str]) -> list[dict]:
@@ -213,15 +134,27 @@ def diagonal_mean(value: object) -> object:
     return value
 
 
+def list_options(method: str) -> list[dict]:
+    """Return the options of the candidates that a method declares, the default first."""
+    from surelabel.config import validate
+    from surelabel.tuning import list_candidates
+
+    if not methods.find(method).candidates.values:
+        return []
+    found = list_candidates(validate({**SETTINGS, "method": method}))
+    return [dict(candidate.options) for candidate in found]
+
+
 def tune(folder: Path, names: list[str], workers: int) -> None:
     """Train every candidate on seed 0 with a noisy validation split, and print the winners."""
+    candidates = {name: list_options(name) for name in names}
     jobs = {
         (name, number, noise): (
             make_config(name, noise, 0, options, 0.1),
             str(folder / f"tune-{name}-{number}-{slug(noise)}"),
         )
         for name in names
-        for number, options in enumerate(CANDIDATES.get(name, []))
+        for number, options in enumerate(candidates[name])
         for noise in NOISES
     }
     train_all(list(jobs.values()), workers)
@@ -229,7 +162,7 @@ def tune(folder: Path, names: list[str], workers: int) -> None:
 
     for name in names:
         scores = []
-        for number, options in enumerate(CANDIDATES.get(name, [])):
+        for number, options in enumerate(candidates[name]):
             runs = [RunDir.open(jobs[name, number, noise][1]).metrics() for noise in NOISES]
             last, late = (
                 statistics.fmean(row["validation"]["top1"] for rows in runs for row in rows[-count:])

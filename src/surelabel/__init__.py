@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from surelabel.methods.car import car_loss as car_loss
     from surelabel.methods.car import car_terms as car_terms
     from surelabel.models.indicator import add_indicator as add_indicator
+    from surelabel.tuning import tune as tune
 
 _HOME = {
     "EMA": "surelabel.core.state",
@@ -35,6 +36,7 @@ _HOME = {
     "fit": "surelabel.api",
     "load": "surelabel.api",
     "resume": "surelabel.api",
+    "tune": "surelabel.tuning",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -48,6 +48,8 @@ class DataConfig(Part):
     """Path of test data of the same kind; None uses the test part of the source, if it has one."""
     validation_fraction: float = Field(0.0, ge=0, lt=1)
     """Fraction of training rows to hold out. They are judged by predictions only."""
+    validation_fold: int = Field(0, ge=0)
+    """Which rows those are: each number, from 0 on, holds out rows that no other does."""
     test_fraction: float | None = Field(None, gt=0, lt=1)
     """Fraction of rows to use as a test set, with given labels, if the source has no test part."""
     split_seed: int = Field(0, ge=0, lt=2**32)
@@ -82,6 +84,15 @@ class DataConfig(Part):
     """Whether images that are decoded once are cached on disk for later runs."""
     workers: int | None = Field(None, ge=0)
     """Number of processes that decode streamed images; None is one per core."""
+
+    @field_validator("validation_fold")
+    @classmethod
+    def _refuse_more_folds_than_rows(cls, value: int, info: ValidationInfo) -> int:
+        fraction = info.data.get("validation_fraction", 0)
+        if value and (value + 1) * fraction > 1 + 1e-6:  # three thirds may be a little more than one
+            most = int(1 / fraction + 1e-6) - 1
+            raise PydanticCustomError("fold", f"expected at most {most} with validation_fraction={fraction:g}")
+        return value
 
 
 class NoiseConfig(Part):

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surelabel.config import DataConfig
+from surelabel.config import DataConfig, validate
 from surelabel.data import load_corpus
 from surelabel.data.splits import sort_classes, split_stratified
-from surelabel.errors import DataError
+from surelabel.errors import ConfigError, DataError
 
 
 @given(
@@ -75,6 +75,30 @@ class TestCorpus:
             assert np.array_equal(part.x[:, 0].numpy(), part.ids.astype(int))
             assert np.array_equal(part.label.numpy(), part.ids.astype(int) % 2)
             assert part.clean is None
+
+    @pytest.mark.parametrize(("fraction", "num_folds"), [(0.2, 5), (1 / 3, 3), (0.45, 2)])
+    def test_folds_hold_out_different_rows(self, archive, fraction, num_folds):
+        labels, found = "ab" * 20 + "c" * 7, []
+        for fold in range(num_folds):
+            config = DataConfig(source=archive(labels=labels), validation_fraction=fraction, validation_fold=fold)
+            corpus = load_corpus(config)
+            assert sorted(map(int, [*corpus.train.ids, *corpus.validation.ids])) == list(range(47))
+            assert {*corpus.train.label.tolist()} == {0, 1, 2}
+            assert {*corpus.validation.label.tolist()} >= {0, 1}
+            found += [int(row) for row in corpus.validation.ids]
+        assert len(found) == len(set(found))
+        assert len(found) == pytest.approx(num_folds * fraction * 47, abs=num_folds)
+
+    def test_the_first_fold_is_the_usual_split(self, archive):
+        first, usual = (
+            load_corpus(DataConfig(source=archive(), validation_fraction=0.2, **more))
+            for more in ({"validation_fold": 0}, {})
+        )
+        assert first.validation.ids.tolist() == usual.validation.ids.tolist()
+
+    def test_more_folds_than_the_fraction_leaves_are_refused(self, archive):
+        with pytest.raises(ConfigError, match="validation_fold: expected at most 2"):
+            validate({"data": {"source": archive(), "validation_fraction": 0.3, "validation_fold": 3}})
 
     def test_by_default_all_rows_are_for_training(self, archive):
         corpus = load_corpus(DataConfig(source=archive()))

@@ -63,9 +63,8 @@ def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, k
     long, from_file = trial(epochs=150), trial("car", source=str(blobs))
     broken = trial(seed=1, source=str(blobs), labels="missing.csv")
     watcher = killer(long.name, kills_parent=True)  # the Ray worker
-    result = run_all(
-        [long, from_file, broken], tmp_path / "apart", backend=RayBackend(two_nodes, shared=False), progress=watcher
-    )
+    backend = RayBackend(two_nodes, shared=False)
+    result = run_all([long, from_file, broken], tmp_path / "apart", backend=backend, progress=watcher)
     assert sorted(result.done) == sorted([long.name, from_file.name])
     assert "missing.csv" in result.failed[broken.name]
     assert len(watcher.of(long.name)) == 2
@@ -76,7 +75,8 @@ def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, k
     assert not list(Path.home().iterdir()), "nothing is written to the home folder"
     (scratch,) = tmp_path.glob("surelabel-*")
     assert not list((scratch / "runs").glob("*/done")), "runs that arrived are removed"
-    assert not run_all([long, from_file], tmp_path / "apart", backend=RayBackend(two_nodes)).done
+    another = trial("car", seed=2, source=str(blobs))
+    assert run_all([long, from_file, another], tmp_path / "apart", backend=backend).done == [another.name]
 
 
 def test_a_node_keeps_a_run_until_it_has_arrived(trial, tmp_path, monkeypatch, blobs):

@@ -72,14 +72,21 @@ def _say_method(method: dict[str, Any]) -> None:
         [
             option["name"],
             option["type"],
-            "by rule" if option["default"] is None else str(option["default"]),
+            _value_text(option["default"]),
             option["help"],
         ]
         for option in method["options"]
     ]
     console.say_table(("name", "type", "default", "help"), rows, wrap=True)
+    if tried := method["candidates"]:
+        shown = "; ".join(f"{name} {', '.join(map(_value_text, values))}" for name, values in tried.items())
+        console.say_prose(f"\nTried by surelabel tune: {shown}. {method['candidates_from']}")
     first = method["options"][0]["name"]
     console.say(f"\nSet one: surelabel fit DATA --method {method['name']} --set method.{first}=VALUE")
+
+
+def _value_text(value: Any) -> str:
+    return "by rule" if value is None else str(value)
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -97,7 +104,8 @@ def describe(name: str) -> dict[str, Any]:
     ]
     summary = (inspect.getdoc(method) or "").partition("\n")[0]
     about = {"name": name, "year": method.year, "kind": method.kind, "summary": summary, "paper": method.paper}
-    return {**about, **describe_training(method), "options": options}
+    tried = {"candidates": dict(method.candidates.values), "candidates_from": method.candidates.source}
+    return {**about, **describe_training(method), "options": options, **tried}
 
 
 def describe_training(method: "type[Method]") -> dict[str, Any]:

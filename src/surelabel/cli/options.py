@@ -9,7 +9,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 import typer.core
@@ -19,6 +19,9 @@ from surelabel import console
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError
 from surelabel.overrides import parsed_assignment, read_config, set_field
+
+if TYPE_CHECKING:
+    from surelabel.jobs import Backend
 
 COMMANDS = (
     "demo",
@@ -31,6 +34,7 @@ COMMANDS = (
     "figures",
     "review",
     "export",
+    "tune",
     "reproduce",
     "methods",
     "noise",
@@ -83,6 +87,8 @@ Trust = Annotated[bool, typer.Option("--trust", help="Import a method that is no
 Device = Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")]
 Devices = Annotated[int | None, typer.Option(metavar="N", help="Processes that train together.")]
 Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads of each process.")]
+Workers = Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs at a time. Default: 1")]
+Ray = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: auto, host:port or local.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -229,6 +235,17 @@ def _validate(content: dict[str, Any]) -> RunConfig:
     if data is None or (isinstance(data, dict) and data.get("source") is None):
         raise ConfigError("DATA is missing: name a data set or a path, or give --config FILE with data.source")
     return validate(content)
+
+
+def make_backend(workers: int | None, ray: str | None) -> "Backend":
+    """Return where many runs train: in processes on this machine, or on a Ray cluster."""
+    from surelabel.jobs import LocalBackend, RayBackend
+
+    if ray is None:
+        return LocalBackend(workers or 1)
+    if workers is not None:
+        raise ConfigError("--workers is for this machine and --ray for a cluster, which has its own; give one of them")
+    return RayBackend(ray)
 
 
 def output_file(out: Path | None, default: Path) -> Path:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Json, app
-from surelabel.errors import ConfigError, DataError, SurelabelError
+from surelabel.cli.options import Json, Ray, Workers, app, make_backend
+from surelabel.errors import DataError, SurelabelError
 
 if TYPE_CHECKING:
     from surelabel.jobs import Backend, Outcome
@@ -82,8 +82,8 @@ def reproduce(
         Path | None,
         typer.Option(metavar="FOLDER", help="Runs and tables; tables share equal runs. Default: reproduction/SCALE"),
     ] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs at a time. Default: 1")] = None,
-    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: auto, host:port or local.")] = None,
+    workers: Workers = None,
+    ray: Ray = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run.")] = False,
     json: Json = False,
 ) -> None:
@@ -94,7 +94,7 @@ def reproduce(
     # Absolute paths, because the workers of a cluster run in another folder.
     folder = (out or Path("reproduction") / scale).absolute()
     request = Request(name, scale, protocol, car, only, data.absolute() if data is not None else None, folder)
-    trials, backend = request.trials(), _backend(workers, ray)
+    trials, backend = request.trials(), make_backend(workers, ray)
     if dry_run:
         _show_plan(request, trials, json)
         return
@@ -104,16 +104,6 @@ def reproduce(
     _report(request, outcome, written, time.perf_counter() - began, json)
     if not outcome.is_complete:
         raise typer.Exit(1)
-
-
-def _backend(workers: int | None, ray: str | None) -> "Backend":
-    from surelabel.jobs import LocalBackend, RayBackend
-
-    if ray is None:
-        return LocalBackend(workers or 1)
-    if workers is not None:
-        raise ConfigError("--workers is for this machine and --ray for a cluster, which has its own; give one of them")
-    return RayBackend(ray)
 
 
 def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcome":

@@ -71,6 +71,20 @@ class Task:
         return self.epochs_of(fraction, least=max(1, min(5, self.epochs // 2)))
 
 
+@dataclass(frozen=True, init=False)
+class Candidates:
+    """Values that `surelabel tune` tries for a method's most sensitive options."""
+
+    source: str
+    """Where the values come from, in a sentence."""
+    values: Mapping[str, tuple[Any, ...]]
+    """Options and their values; the first is the default."""
+
+    def __init__(self, source: str = "", **values: tuple[Any, ...]) -> None:
+        object.__setattr__(self, "source", source)
+        object.__setattr__(self, "values", values)
+
+
 @dataclass(frozen=True)
 class Step:
     """The result of a training step."""
@@ -128,6 +142,8 @@ class Method(nn.Module):
     forward_passes: ClassVar[float] = 1
     """Forward passes over a batch's rows in one training step, summed over all networks."""
     backward_passes: ClassVar[float] = 1
+    candidates: ClassVar[Candidates] = Candidates()
+    """Values to try for at most three options, with their source."""
 
     given: Tensor
     """(N,) given labels."""

@@ -29,7 +29,9 @@ def make_corpus(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Cor
         train, encoded["test"] = _split(train, config.test_fraction, "test_fraction", config)
     validation = None
     if config.validation_fraction:
-        train, validation = _split(train, config.validation_fraction, "validation_fraction", config)
+        train, validation = _split(
+            train, config.validation_fraction, "validation_fraction", config, config.validation_fold
+        )
     return Corpus(train, class_names, validation, encoded, parts.image_defaults, parts.feature_names)
 
 
@@ -75,13 +77,21 @@ def _counts_to_take(counts: np.ndarray, fraction: float, rng: np.random.Generato
     return taken
 
 
-def _split(rows: Examples, fraction: float, option: str, config: DataConfig) -> tuple[Examples, Examples]:
+def _split(
+    rows: Examples, fraction: float, option: str, config: DataConfig, fold: int = 0
+) -> tuple[Examples, Examples]:
+    """Return the rows that are kept and those of a fold; folds have no row in common."""
     if not len(rows):
         raise DataError(f"{config.source}: no training samples")
-    kept, split_off = split_stratified(rows.label.numpy(), fraction, seed_of(option, config.split_seed))
+    label, every = rows.label.numpy(), np.arange(len(rows))
+    left, split_off = every, every[:0]
+    for number in range(fold + 1):
+        seed = seed_of(option, config.split_seed, *([number] if number else []))
+        kept, taken = split_stratified(label[left], min(1.0, fraction / (1 - number * fraction)), seed)
+        left, split_off = left[kept], left[taken]
     if not len(split_off):
         raise DataError(f"{config.source}: data.{option}={fraction} leaves nothing; each class has a single row")
-    return rows.subset(kept), rows.subset(split_off)
+    return rows.subset(np.setdiff1d(every, split_off)), rows.subset(split_off)
 
 
 def _number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: int | None) -> Examples:

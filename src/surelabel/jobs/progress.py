@@ -158,7 +158,8 @@ class Bars(BarDisplay, ProgressDisplay):
         """Bring the bars up to date."""
         if self.all is None:
             self.all = self.bar.add_task("all runs", total=overview.total, details="")
-        self.bar.update(self.all, completed=len(overview.done) + len(overview.failed), details=overview.summary())
+        completed = len(overview.done) + len(overview.failed)
+        self.bar.update(self.all, total=overview.total, completed=completed, details=overview.summary())
         for name in set(self.runs) - set(overview.running):
             self.bar.remove_task(self.runs.pop(name))
         for name, run in overview.running.items():

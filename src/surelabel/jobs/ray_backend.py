@@ -96,6 +96,9 @@ class RayBackend:
             self.tasks.clear()
             if self.removals:
                 self.ray.wait(self.removals, num_returns=len(self.removals), timeout=STOP_SECONDS)
+            # Another call may connect again; references do not outlive the connection.
+            self.removals.clear()
+            self.sent_files.clear()
 
     @property
     def has_room(self) -> bool:

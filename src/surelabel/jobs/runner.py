@@ -1,7 +1,7 @@
 """Run many trials: skip those that are done, resume or start the others."""
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,16 +17,17 @@ UPDATE_SECONDS = 0.5
 
 @dataclass
 class Outcome:
-    """Names of the trials: trained now, done before, and failed with the reasons."""
+    """Names of the trials: trained now, done before, failed with the reasons, and not started."""
 
     done: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    waiting: list[str] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
         """Whether every trial has a finished run."""
-        return not self.failed
+        return not self.failed and not self.waiting
 
 
 def run_all(
@@ -36,15 +37,17 @@ def run_all(
     workers: int = 1,
     backend: Backend | None = None,
     progress: ProgressDisplay | None = None,
+    may_start: Callable[[], bool] = lambda: True,
 ) -> Outcome:
     """Train every trial into folder/runs/NAME: skip finished runs, resume interrupted ones.
 
     Equal trials share a run. A failure is listed in the outcome with its reason and does not stop
     the others. `backend` says where to train, by default in `workers` processes on this machine.
-    On Ctrl-C runs save their states, and the same call resumes them.
+    Once `may_start` returns false, runs that have started end and the others wait. On Ctrl-C runs
+    save their states, and the same call resumes them.
     """
     runner = _Runner(trials, Path(folder).absolute(), backend or LocalBackend(workers), progress or ProgressDisplay())
-    runner.run()
+    runner.run(may_start)
     return runner.outcome
 
 
@@ -59,15 +62,18 @@ class _Runner:
         self.started: dict[str, Job] = {}
         self.restarts: Counter[str] = Counter()
 
-    def run(self) -> None:
-        """Train the trials that are not done yet."""
+    def run(self, may_start: Callable[[], bool]) -> None:
+        """Train the trials that are not done yet, as long as they may start."""
         self._sort_out()
         self.progress.update(self.overview)
-        if not self.waiting:
-            return
+        if self.waiting and may_start():
+            self._train(may_start)
+        self.outcome.waiting = [job.name for job in self.waiting]
+
+    def _train(self, may_start: Callable[[], bool]) -> None:
         with self.backend:
-            while self.waiting or self.started:
-                while self.waiting and self.backend.has_room:
+            while self.started or (self.waiting and may_start()):
+                while self.waiting and self.backend.has_room and may_start():
                     self._start(self.waiting.popleft())
                 for report in self.backend.poll(UPDATE_SECONDS):
                     self._read(report)

@@ -42,7 +42,7 @@ import torch.nn.functional as F
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Candidates, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._mixing import draw_mixing_weight, mix
@@ -148,6 +148,7 @@ class BetaMixture(Method):
     year = 2019
     kind = "label correction"
     forward_passes = 2
+    candidates = Candidates("The paper's variants.", variant=("hard", "soft", "dynamic"))
 
     wrong: Tensor
 

@@ -22,7 +22,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Method, Step, Task
 from surelabel.core.losses import cross_entropy
 
 Target = Literal["soft", "hard"]
@@ -54,6 +54,7 @@ class Bootstrap(Method):
     paper = "Reed et al.: Training Deep Neural Networks on Noisy Labels with Bootstrapping, arXiv 1412.6596"
     year = 2014
     kind = "label correction"
+    candidates = Candidates("The paper's two forms, each with its weight.", target=("hard", "soft"))
 
     def __init__(
         self, task: Task, *, target: Target = "hard", label_weight: Annotated[float, Field(ge=0, le=1)] | None = None

@@ -42,7 +42,20 @@ import torch.nn.functional as F
 from pydantic import Field, NegativeFloat, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Outputs, Problem, Rows, SampleStore, Step, TargetTable, Task, Verdict
+from surelabel.core import (
+    Batch,
+    Candidates,
+    Clock,
+    Method,
+    Outputs,
+    Problem,
+    Rows,
+    SampleStore,
+    Step,
+    TargetTable,
+    Task,
+    Verdict,
+)
 from surelabel.methods._targets import Momentum, Strategy, make_targets
 
 LOG_ZERO = -4.0
@@ -174,6 +187,11 @@ class CAR(Method):
     )
     year = 2021
     kind = "label correction"
+    candidates = Candidates(
+        "0.5, 10 and 50 are the paper's grid, beta its two values; 0.2 and 2 are ours.",
+        penalty_weight=(None, 0.2, 0.5, 2.0, 10.0, 50.0),
+        reverse_weight=(0.0, 0.1),
+    )
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Candidates, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._selection import easiest, estimate_noise_rate, low_component_probability
@@ -47,6 +47,9 @@ class CoTeaching(Method):
     kind = "selection"
     forward_passes = 2
     backward_passes = 2
+    candidates = Candidates(
+        "The authors pass the true rate: 0.2 and 0.5 under symmetric noise.", forget_rate=(None, 0.2, 0.5)
+    )
 
     rate: Tensor
     clean_probability: Tensor

@@ -27,7 +27,7 @@ from typing import Annotated
 import torch
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from surelabel.core import Batch, Clock, Problem, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Problem, Step, Task
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._selection import easiest
@@ -50,6 +50,11 @@ class CoTeachingPlus(CoTeaching):
 
     paper = "Yu et al.: How does Disagreement Help Generalization against Label Corruption?, ICML"
     year = 2019
+    candidates = Candidates(
+        "The rates as in Co-teaching; 5 epochs are the authors' on CIFAR-100.",
+        forget_rate=(None, 0.2, 0.5),
+        all_samples=(None, 5),
+    )
 
     def __init__(
         self,

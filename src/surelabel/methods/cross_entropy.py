@@ -7,7 +7,7 @@ that a person has confirmed is treated like any other, except that its target is
 import torch
 from pydantic import PositiveInt
 
-from surelabel.core import Batch, Clock, Method, Problem, Rows, Step, TargetTable, Task, Verdict
+from surelabel.core import Batch, Candidates, Clock, Method, Problem, Rows, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._targets import GivenLabels, Momentum, Strategy, make_targets
 
@@ -26,6 +26,7 @@ class CrossEntropy(Method):
     paper = "baseline"
     year = 1989
     kind = "loss"
+    candidates = Candidates("The rows of the CAR paper's last table.", targets=("none", "car", "temporal_ensembling"))
 
     def __init__(
         self,

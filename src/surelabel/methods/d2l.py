@@ -48,7 +48,7 @@ import torch.nn.functional as F
 from pydantic import NonNegativeInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Problem, Run, Stage, Step, Task, View
+from surelabel.core import Batch, Candidates, Clock, Method, Pass, Problem, Run, Stage, Step, Task, View
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_late_start
 
@@ -96,6 +96,7 @@ class D2L(Method):
     paper = "Ma et al.: Dimensionality-Driven Learning with Noisy Labels, ICML"
     year = 2018
     kind = "label correction"
+    candidates = Candidates("The published share, and a search from the first epoch.", start=(None, 0))
 
     dimension: Tensor
     turned: Tensor

@@ -45,7 +45,7 @@ import torch
 from pydantic import NonNegativeInt, PositiveFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Candidates, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._selection import held_out_rows
@@ -99,6 +99,11 @@ class DAC(Method):
     paper = "Thulasidasan et al.: Combating Label Noise in Deep Learning Using Abstention, ICML"
     year = 2019
     kind = "selection"
+    candidates = Candidates(
+        "The author advises a shorter warm-up; both rules are published.",
+        warm_up=(None, 0),
+        remove=("misclassified", "abstained"),
+    )
 
     mean_loss: Tensor
     first_price: Tensor

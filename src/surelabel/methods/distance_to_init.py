@@ -47,7 +47,7 @@ from pydantic import NonNegativeFloat
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from surelabel.core import Batch, Clock, Method, SampleStore, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Method, SampleStore, Step, Task
 from surelabel.core.losses import cross_entropy
 
 DEFAULT_SHARE = 0.5
@@ -82,6 +82,11 @@ class DistanceToInit(Method):
     paper = "Hu, Li and Yu: Simple and Effective Regularization Methods for Training on Noisily Labeled Data, ICLR"
     year = 2020
     kind = "regularisation"
+    candidates = Candidates(
+        "The paper's variants; strengths are ours, its own being unknown to us.",
+        variant=("distance", "auxiliary"),
+        strength=(None, 12.0, 6.0),
+    )
 
     def __init__(
         self,

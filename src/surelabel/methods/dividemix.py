@@ -39,7 +39,22 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View, total
+from surelabel.core import (
+    Batch,
+    Candidates,
+    Clock,
+    Method,
+    Pass,
+    Problem,
+    Rows,
+    Run,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+    total,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_late_start
 from surelabel.methods._mixing import draw_mixing_weight, mix, sharpen
@@ -82,6 +97,11 @@ class DivideMix(Method):
     # networks), and 4 over the mixed rows, which are the ones with a backward pass.
     forward_passes = 20
     backward_passes = 8
+    candidates = Candidates(
+        "The authors' by noise rate and number of classes; the penalty is theirs for asymmetric noise.",
+        unlabelled_weight=(25.0, 0.0, 150.0),
+        confidence_penalty=(False, True),
+    )
 
     clean_probability: Tensor
 

@@ -31,7 +31,7 @@ import torch
 from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Rows, SampleStore, Step, TargetTable, Task, Verdict
+from surelabel.core import Batch, Candidates, Clock, Method, Rows, SampleStore, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 
 SMALLEST_PROBABILITY = 1e-4
@@ -67,6 +67,11 @@ class ELR(Method):
     paper = "Liu et al.: Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS"
     year = 2020
     kind = "regularisation"
+    candidates = Candidates(
+        "The authors' for symmetric noise, asymmetric noise and 100 classes.",
+        regularisation=(3.0, 1.0, 7.0),
+        momentum=(0.7, 0.9),
+    )
 
     def __init__(
         self,

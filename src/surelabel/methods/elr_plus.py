@@ -48,6 +48,7 @@ from torch import Tensor, nn
 from surelabel.core import (
     EMA,
     Batch,
+    Candidates,
     Clock,
     Method,
     Pass,
@@ -98,6 +99,11 @@ class ELRPlus(Method):
     # For each of the two networks: the mixed rows, and the other's average on the unmixed ones.
     forward_passes = 4
     backward_passes = 2
+    candidates = Candidates(
+        "The authors' for symmetric noise, asymmetric noise and 100 classes.",
+        regularisation=(3.0, 1.0, 7.0),
+        momentum=(0.7, 0.9),
+    )
 
     ramp_now: Tensor
 

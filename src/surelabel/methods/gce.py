@@ -33,7 +33,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
+from surelabel.core import Batch, Candidates, Clock, Method, Pass, Run, SampleStore, Stage, Step, Task, View
 from surelabel.core.losses import generalised_cross_entropy
 
 PUBLISHED_PRUNING_SHARE = 40 / 120
@@ -64,6 +64,7 @@ class GCE(Method):
     )
     year = 2018
     kind = "loss"
+    candidates = Candidates("The paper's two losses, both with q = 0.7.", truncated=(False, True))
 
     def __init__(
         self,

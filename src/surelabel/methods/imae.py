@@ -26,7 +26,7 @@ person has confirmed is treated like any other.
 from pydantic import NonNegativeFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Method, Step, Task
 from surelabel.core.losses import cross_entropy
 
 SMALLEST_DOUBT = 1e-6
@@ -56,6 +56,7 @@ class IMAE(Method):
     )
     year = 2019
     kind = "loss"
+    candidates = Candidates("Both are in the authors' table on Clothing1M.", temperature=(8.0, 16.0))
 
     def __init__(self, task: Task, *, temperature: NonNegativeFloat = 8.0) -> None:
         super().__init__(task)

@@ -53,6 +53,7 @@ from torch import Tensor
 
 from surelabel.core import (
     Batch,
+    Candidates,
     Clock,
     Method,
     Pass,
@@ -119,6 +120,7 @@ class INCV(Method):
     # In the main stage; the halves train one network.
     forward_passes = 2
     backward_passes = 2
+    candidates = Candidates("The authors' switch for the kind of noise.", asymmetric=(False, True))
 
     rate: Tensor
     halves_done: Tensor

@@ -24,7 +24,7 @@ from typing import Annotated
 from pydantic import Field, PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Step, Task
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._selection import easiest
 from surelabel.methods.co_teaching import CoTeaching
@@ -55,6 +55,7 @@ class JoCoR(CoTeaching):
 
     paper = "Wei et al.: Combating Noisy Labels by Agreement: A Joint Training Method with Co-Regularization, CVPR"
     year = 2020
+    candidates = Candidates("The values of the authors' table.", agreement=(0.65, 0.85, 0.9))
 
     def __init__(
         self,

@@ -39,6 +39,7 @@ from torch import Tensor, nn
 
 from surelabel.core import (
     Batch,
+    Candidates,
     Clock,
     Method,
     Pass,
@@ -96,6 +97,11 @@ class JointOptimization(Method):
     paper = "Tanaka et al.: Joint Optimization Framework for Learning with Noisy Labels, CVPR"
     year = 2018
     kind = "label correction"
+    candidates = Candidates(
+        "The ends of the authors' range of rates; the epochs are ours, for shorter runs.",
+        begin=(None, 10, 5),
+        rate=("published", 0.03, 0.12),
+    )
 
     class_prior: Tensor
 

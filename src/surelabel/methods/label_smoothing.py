@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import Field
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Method, Step, Task
 from surelabel.core.losses import cross_entropy
 
 
@@ -34,6 +34,7 @@ class LabelSmoothing(Method):
     paper = "Szegedy et al.: Rethinking the Inception Architecture for Computer Vision, CVPR"
     year = 2016
     kind = "regularisation"
+    candidates = Candidates("0.1 is usual; the others are ours.", smoothing=(0.1, 0.3, 0.6))
 
     def __init__(self, task: Task, *, smoothing: Annotated[float, Field(ge=0, le=1)] = 0.1) -> None:
         super().__init__(task)

@@ -39,7 +39,7 @@ from typing import Annotated
 from pydantic import Field, NonNegativeFloat, PositiveInt
 from torch import Tensor
 
-from surelabel.core import EMA, Batch, Clock, Method, Pass, Run, Stage, Step, Task, View
+from surelabel.core import EMA, Batch, Candidates, Clock, Method, Pass, Run, Stage, Step, Task, View
 from surelabel.core.losses import cross_entropy
 
 PUBLISHED_RAMP_SHARE = 5 / 180
@@ -76,6 +76,7 @@ class MeanTeacher(Method):
     year = 2017
     kind = "regularisation"
     forward_passes = 2
+    candidates = Candidates("0.999 and 0.97 are the authors'; 0.99 is in between.", decay=(0.999, 0.97, 0.99))
 
     def __init__(
         self,

@@ -49,7 +49,22 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Rows, Run, Stage, Step, Task, Verdict, View, gathered, own_rows
+from surelabel.core import (
+    Batch,
+    Candidates,
+    Clock,
+    Method,
+    Pass,
+    Rows,
+    Run,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+    gathered,
+    own_rows,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._selection import ROUNDING, smallest
 
@@ -177,6 +192,11 @@ class MentorNet(Method):
     )
     year = 2018
     kind = "selection"
+    candidates = Candidates(
+        "The authors' percentiles for up to 40 % and for 80 % noise, and their three kinds of runs.",
+        percentile=(0.75, 0.5),
+        curriculum=("predefined", "self_paced", "focal"),
+    )
 
     threshold: Tensor
     is_taught: Tensor

@@ -23,7 +23,7 @@ labels enter as one soft target, which is the same loss. The method keeps no sta
 import torch.nn.functional as F
 from pydantic import NonNegativeFloat
 
-from surelabel.core import Batch, Clock, Method, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Method, Step, Task
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._mixing import draw_mixing_weight, mix
 
@@ -39,6 +39,7 @@ class Mixup(Method):
     paper = "Zhang et al.: mixup: Beyond Empirical Risk Minimization, ICLR"
     year = 2018
     kind = "regularisation"
+    candidates = Candidates("1 is in the authors' code; 8 to 32 are for wrong labels.", alpha=(32.0, 8.0, 1.0))
 
     def __init__(self, task: Task, *, alpha: NonNegativeFloat = 32.0) -> None:
         super().__init__(task)

@@ -28,7 +28,7 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Method, Step, Task
 from surelabel.core.losses import mean_absolute_error, reverse_cross_entropy
 
 LOG_ZERO = math.log(1e-4)
@@ -83,6 +83,7 @@ class NCE(Method):
     paper = "Ma et al.: Normalized Loss Functions for Deep Learning with Noisy Labels, ICML"
     year = 2020
     kind = "loss"
+    candidates = Candidates("The paper's four main pairs.", active=("nce", "nfl"), passive=("rce", "mae"))
 
     def __init__(
         self,

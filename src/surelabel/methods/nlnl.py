@@ -39,6 +39,7 @@ from torch import Tensor
 
 from surelabel.core import (
     Batch,
+    Candidates,
     Clock,
     Method,
     Pass,
@@ -113,6 +114,7 @@ class NLNL(Method):
     paper = "Kim et al.: NLNL: Negative Learning for Noisy Labels, ICCV"
     year = 2019
     kind = "selection"
+    candidates = Candidates("The published constant rate, and the run's schedule.", rate=("published", None))
 
     def __init__(
         self,

@@ -40,7 +40,21 @@ import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import (
+    Batch,
+    Candidates,
+    Clock,
+    Method,
+    Pass,
+    Problem,
+    Rows,
+    Run,
+    Stage,
+    Step,
+    Task,
+    Verdict,
+    View,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_short_run
 from surelabel.methods._selection import held_out_rows
@@ -88,6 +102,9 @@ class NoiseAdaptation(Method):
     paper = "Goldberger and Ben-Reuven: Training Deep Neural-Networks Using a Noise Adaptation Layer, ICLR"
     year = 2017
     kind = "correction"
+    candidates = Candidates(
+        "4 is the authors'; the others are ours, for networks that memorise soon.", patience=(4, 2, 1)
+    )
 
     held_out: Tensor
     best_loss: Tensor

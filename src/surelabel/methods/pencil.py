@@ -44,7 +44,20 @@ from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 from torch.nn import functional as F
 
-from surelabel.core import Batch, Clock, Method, Problem, Rows, SampleStore, Stage, Step, TargetTable, Task, Verdict
+from surelabel.core import (
+    Batch,
+    Candidates,
+    Clock,
+    Method,
+    Problem,
+    Rows,
+    SampleStore,
+    Stage,
+    Step,
+    TargetTable,
+    Task,
+    Verdict,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._advice import warn_of_late_start
 
@@ -102,6 +115,12 @@ class PENCIL(Method):
     paper = "Yi and Wu: Probabilistic End-to-end Noise Correction for Learning with Noisy Labels, CVPR"
     year = 2019
     kind = "label correction"
+    candidates = Candidates(
+        "The authors', and a third party's for asymmetric noise; 3 epochs are ours.",
+        backbone=(None, 3),
+        label_rate=(600.0, 4000.0),
+        given_weight=(None, 0.0),
+    )
 
     def __init__(
         self,

@@ -21,7 +21,19 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
 
-from surelabel.core import Batch, Clock, Method, Problem, Rows, SampleStore, Step, TargetTable, Task, Verdict
+from surelabel.core import (
+    Batch,
+    Candidates,
+    Clock,
+    Method,
+    Problem,
+    Rows,
+    SampleStore,
+    Step,
+    TargetTable,
+    Task,
+    Verdict,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._targets import warn_of_few_updates
 
@@ -40,6 +52,9 @@ class SAT(Method):
     paper = "Huang, Zhang and Zhang: Self-Adaptive Training: beyond Empirical Risk Minimization, NeurIPS"
     year = 2020
     kind = "label correction"
+    candidates = Candidates(
+        "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
+    )
 
     def __init__(
         self,

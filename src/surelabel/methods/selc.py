@@ -34,7 +34,19 @@ from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
 
-from surelabel.core import Batch, Clock, Method, Problem, Rows, SampleStore, Step, TargetTable, Task, Verdict
+from surelabel.core import (
+    Batch,
+    Candidates,
+    Clock,
+    Method,
+    Problem,
+    Rows,
+    SampleStore,
+    Step,
+    TargetTable,
+    Task,
+    Verdict,
+)
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._targets import warn_of_few_updates
 
@@ -53,6 +65,9 @@ class SELC(Method):
     paper = "Lu and He: SELC: Self-Ensemble Label Correction Improves Learning with Noisy Labels, IJCAI"
     year = 2022
     kind = "label correction"
+    candidates = Candidates(
+        "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
+    )
 
     def __init__(
         self,

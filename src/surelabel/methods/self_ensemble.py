@@ -48,6 +48,7 @@ from torch import Tensor, nn
 from surelabel.core import (
     EMA,
     Batch,
+    Candidates,
     Clock,
     Method,
     Pass,
@@ -108,6 +109,7 @@ class SelfEnsemble(Method):
     year = 2020
     kind = "selection"
     forward_passes = 2
+    candidates = Candidates("Ours, and mean teacher's.", consistency_weight=(10.0, 100.0))
 
     held_out: Tensor
     kept: Tensor

@@ -19,7 +19,7 @@ import math
 
 from pydantic import NegativeFloat, NonNegativeFloat
 
-from surelabel.core import Batch, Clock, Method, Problem, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Method, Problem, Step, Task
 from surelabel.core.losses import cross_entropy, reverse_cross_entropy
 
 LOG_ZERO = math.log(1e-4)
@@ -40,6 +40,9 @@ class SL(Method):
     paper = "Wang et al.: Symmetric Cross Entropy for Robust Learning with Noisy Labels, ICCV"
     year = 2019
     kind = "loss"
+    candidates = Candidates(
+        "The authors' for CIFAR-10, MNIST and CIFAR-100.", forward_weight=(0.1, 0.01, 6.0), reverse_weight=(1.0, 0.1)
+    )
 
     def __init__(
         self,

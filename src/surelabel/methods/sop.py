@@ -55,6 +55,7 @@ from torch import Tensor
 
 from surelabel.core import (
     Batch,
+    Candidates,
     Clock,
     Method,
     Pass,
@@ -158,6 +159,11 @@ class SOP(Method):
     paper = "Liu, Zhu, Qu and You: Robust Training under Label Noise by Over-parameterization, ICML"
     year = 2022
     kind = "regularisation"
+    candidates = Candidates(
+        "The authors' for CIFAR-100, symmetric and asymmetric; 10 from a reproduction on CIFAR-10N.",
+        u_rate=(1.0, 0.1, 10.0),
+        v_rate=(10.0, 100.0),
+    )
 
     def __init__(
         self,

@@ -43,7 +43,7 @@ import torch.nn.functional as F
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
-from surelabel.core import Batch, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
+from surelabel.core import Batch, Candidates, Clock, Method, Pass, Problem, Rows, Run, Stage, Step, Task, Verdict, View
 from surelabel.core.losses import cross_entropy
 from surelabel.methods._mixing import draw_mixing_weight, mix
 
@@ -121,6 +121,9 @@ class SSR(Method):
     paper = "Feng et al.: SSR: An Efficient and Robust Framework for Learning with Unknown Label Noise, BMVC"
     year = 2022
     kind = "selection"
+    candidates = Candidates(
+        "The authors' default, for 100 classes and high noise, and for WebVision.", relabel_threshold=(0.9, 0.8, 0.95)
+    )
     # Two mixed views, two views of all rows of which the weak has no gradient, and the look.
     forward_passes = 5
     backward_passes = 3

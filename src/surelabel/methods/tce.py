@@ -15,7 +15,7 @@ the method has no score of its own. A label that a person has confirmed is treat
 from pydantic import PositiveInt
 from torch import Tensor
 
-from surelabel.core import Batch, Clock, Method, Step, Task
+from surelabel.core import Batch, Candidates, Clock, Method, Step, Task
 from surelabel.core.losses import generalised_cross_entropy
 
 
@@ -39,6 +39,7 @@ class TCE(Method):
     paper = "Feng et al.: Can Cross Entropy Loss Be Robust to Label Noise?, IJCAI"
     year = 2020
     kind = "loss"
+    candidates = Candidates("The paper chooses from 2 to 6.", order=(2, 4, 6))
 
     def __init__(self, task: Task, *, order: PositiveInt = 2) -> None:
         super().__init__(task)
