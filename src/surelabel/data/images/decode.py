@@ -11,15 +11,18 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
-from torch import Tensor
 
 from surelabel.data.images.encode import Encoded
-from surelabel.data.inputs import Shape
 from surelabel.errors import DataError
+
+if TYPE_CHECKING:  # worker processes start without PyTorch
+    from torch import Tensor
+
+    from surelabel.data.inputs import Shape
 
 _ORIENTATION = 0x0112
 """EXIF tag; values of 5 and more swap width and height."""
@@ -67,7 +70,7 @@ def read_header(encoded: Encoded, position: int, thorough: bool = False) -> Head
 
 
 def decode(
-    encoded: Encoded, position: int, shape: Shape, agrees: Callable[[Header], bool] = lambda _: True
+    encoded: Encoded, position: int, shape: "Shape", agrees: Callable[[Header], bool] = lambda _: True
 ) -> np.ndarray:
     """Decode an image to (C, H, W) uint8; raise UnexpectedHeader if its header does not agree."""
     with _open_image(encoded, position) as (image, _):
@@ -77,7 +80,7 @@ def decode(
         return to_pixels(_upright(image), shape)
 
 
-def decode_windows(encoded: Encoded, position: int, shape: Shape, side: int, places: np.ndarray) -> np.ndarray:
+def decode_windows(encoded: Encoded, position: int, shape: "Shape", side: int, places: np.ndarray) -> np.ndarray:
     """Decode windows (n, C, side, side) uint8 of an image that is resized to cover `shape`.
 
     `places` (n, 2) in [0, 1) are the corners of the windows, as fractions of the free space from
@@ -90,7 +93,7 @@ def decode_windows(encoded: Encoded, position: int, shape: Shape, side: int, pla
         return np.stack([_window(whole, _covering_size(whole, shape[1:]), side, place) for place in places])
 
 
-def to_pixels(image: Image.Image, shape: Shape) -> np.ndarray:
+def to_pixels(image: Image.Image, shape: "Shape") -> np.ndarray:
     """Resize an image to cover (C, H, W), crop it about the centre and return uint8 pixels."""
     channels, height, width = shape
     flat = _convert_channels(image, channels)
@@ -99,7 +102,7 @@ def to_pixels(image: Image.Image, shape: Shape) -> np.ndarray:
     return _planes(flat)
 
 
-def to_image(pixels: Tensor) -> Image.Image:
+def to_image(pixels: "Tensor") -> Image.Image:
     """Make a picture of pixels (C, H, W) uint8.
 
     One or two channels are shown as grey; of more than three, the first three are shown.
