@@ -1,6 +1,7 @@
 """Runs that once hung, or could: resuming incv, and streamed images with Arrow already started."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -75,12 +76,21 @@ def _stream_images(options: Options, tally: Tally, count: int) -> None:
 
 
 def _run_script(folder: Path) -> str | None:
-    environment = processes.environment_of(folder)
-    command = [sys.executable, "script.py"]
-    try:
-        ended = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=processes.HANG_SECONDS
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-X", "faulthandler", "script.py"],
+            cwd=folder,
+            env=processes.environment_of(folder),
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
-        return "hung"
-    return None if ended.stdout == "end" else f"exit code {ended.returncode}: {ended.stderr.strip()[-300:]}"
+        is_hung = not processes.wait_for(process.poll, process.pid)
+        if is_hung:
+            process.send_signal(signal.SIGABRT)  # faulthandler says where it is
+        process.wait()
+    text = log.read_text(errors="replace")
+    if is_hung:
+        return f"hung: {' / '.join(line.strip() for line in text.splitlines() if line.startswith('  File'))[:2000]}"
+    return None if text.endswith("end") else f"exit code {process.returncode}: {text.strip()[-300:]}"
