@@ -5,7 +5,7 @@ WORKERS ?= 2
 # A worker per core: more threads than cores would wait for each other.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
-.PHONY: demo test check lint types coverage wheel clean
+.PHONY: demo test check lint types coverage faults wheel clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -32,6 +32,11 @@ check: lint types
 
 test: lint types
 	$(PYTEST) -m "not slow"
+
+# The long campaign of faults; ARGS="--only kills --count 10" chooses. About an hour on two cores.
+SEED ?= 0
+faults: .venv/installed-dev
+	$(BIN)/python tests/faults/campaign.py --seed $(SEED) $(ARGS)
 
 coverage: .venv/installed-dev
 	$(PYTEST) -m "not slow" --cov=surelabel --cov-report=term:skip-covered

@@ -22,7 +22,7 @@ from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 from surelabel.training.predictor import TrainedModel
-from surelabel.training.session import train
+from surelabel.training.session import discard_state, train
 from surelabel.verdicts import Audit, audit
 
 CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip", "method.rate")
@@ -152,6 +152,7 @@ def resume(
     config = make_config(config_from_here(run_dir), settings)
     _check_trust(run_dir, trust)
     if run_dir.is_done:
+        discard_state(run_dir)
         return run_dir
     return train(config, _read_corpus(config, data), run_dir, progress or Silent(), interrupt)
 

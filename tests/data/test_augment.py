@@ -5,7 +5,7 @@ import torch
 
 from surelabel.core.stages import seed_of
 from surelabel.data.augment import Augment, draw_uniform, input_statistics
-from surelabel.data.images.windows import centre_crop
+from surelabel.data.images.frames import centre_crop
 from surelabel.data.strong_augment import NUM_DRAWS, augment_strongly
 
 

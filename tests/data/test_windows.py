@@ -11,8 +11,8 @@ from PIL import Image
 import surelabel
 from surelabel.api import Interrupted, fit, make_config, resume
 from surelabel.core import View
+from surelabel.data.images.frames import FramedImages
 from surelabel.data.images.stream import StreamedImages
-from surelabel.data.images.windows import FramedImages
 from surelabel.training import build
 from surelabel.training.cost_estimate import plan
 from surelabel.training.predictor import predictions

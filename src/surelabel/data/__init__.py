@@ -9,8 +9,8 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.benchmarks import BENCHMARKS, digits
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.images.load import fit_to_shape
-from surelabel.data.images.windows import centre_crop_inputs
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.relabel import relabel
 from surelabel.data.sources import array_files, folder

@@ -14,8 +14,9 @@ from surelabel.core.collective import gathered, rank, world_size
 from surelabel.core.stages import View, seed_of
 from surelabel.data.augment import Augment
 from surelabel.data.corpus import Examples
+from surelabel.data.images.frames import WindowedImages, centre_crop
 from surelabel.data.images.stream import StreamedImages, prefetch
-from surelabel.data.images.windows import Request, WindowedImages, centre_crop
+from surelabel.data.images.windows import Request
 
 MOVE_BELOW = 2 * 2**30
 """Bytes up to which the inputs are kept on the training device."""

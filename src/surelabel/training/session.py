@@ -137,5 +137,10 @@ def _write_results(engine: Engine, run_dir: RunDir, left_out: dict[str, np.ndarr
     run_dir.write_tensors(run_dir.weights_file.name, weights)
     run_dir.rewrite_metrics(engine.history)
     run_dir.write_json("done", summarise(engine))
+    discard_state(run_dir)
+
+
+def discard_state(run_dir: RunDir) -> None:
+    """Remove what only an unfinished run needs; a crash after `done` may have left it."""
     run_dir.state_file.unlink(missing_ok=True)
     folds.remove(run_dir)

@@ -1,5 +1,6 @@
 """Streamed images are the same with any number of workers and from any batch on."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -18,7 +21,7 @@ from surelabel.core import View
 from surelabel.data.augment import Augment
 from surelabel.data.corpus import Examples
 from surelabel.data.images.load import Files, load_images
-from surelabel.data.images.stream import StreamedImages
+from surelabel.data.images.stream import Request, StreamedImages
 from surelabel.data.loader import Loader
 from surelabel.errors import DataError
 from surelabel.training.predictor import predictions
@@ -142,6 +145,11 @@ class TestWindows:
 
 
 class TestWorkers:
+    @pytest.fixture(autouse=True)
+    def no_workers_of_other_tests(self):
+        gc.collect()
+        assert not children()
+
     @pytest.mark.parametrize("crop", [None, 8])
     @pytest.mark.parametrize("augment", [True, False, "strong"])
     def test_the_number_of_workers_changes_nothing(self, paths, crop, augment):
@@ -171,35 +179,93 @@ class TestWorkers:
         with pytest.raises(DataError) as caught:
             walk(loader_of(x, 8))
         assert str(caught.value) == f"{paths[6]}: not readable as an image (of no known format)"
-        assert not children()
 
-    def test_a_worker_that_dies_is_reported(self, paths, monkeypatch):
-        x = streamed(paths, 1)
-        monkeypatch.setattr(StreamedImages, "cut", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+    def test_a_worker_that_dies_is_reported_and_replaced(self, paths):
+        x, request = streamed(paths, 1), Request(np.arange(2))
+        x.submit(request).result()
+        (pid,) = children()
+        os.kill(pid, signal.SIGSTOP)
+        batch = x.submit(request)
+        while not batch.running():
+            time.sleep(0.01)
+        time.sleep(0.2)  # until the thread waits for the answer
+        os.kill(pid, signal.SIGKILL)
         with pytest.raises(DataError, match=r"a process that decodes images has died .*data\.workers"):
-            walk(loader_of(x, 8))
+            batch.result()
+        assert len(walk(loader_of(x, 8))) == len(walk(loader_of(streamed(paths), 8)))
 
-    def test_no_worker_is_left_after_an_abandoned_iteration(self, paths):
-        batches = loader_of(streamed(paths, 2), 8).passes({"batch": View()}, "p")
+    def test_workers_are_kept_from_pass_to_pass_and_end_with_the_images(self, paths):
+        x = streamed(paths, 2)
+        batches = loader_of(x, 8).passes({"batch": View()}, "p")
         next(batches)
-        assert len(children()) == 2
+        before = children()
+        assert len(before) == 2
         batches.close()
+        other = streamed(paths[:6], 2)
+        walk(loader_of(x, 8))
+        assert len(list(loader_of(other, 8).passes({"batch": View()}, "p"))) == 2
+        assert children() == before
+        del batches, x, other
+        gc.collect()
         assert not children()
 
+    def test_workers_do_not_load_pytorch(self, paths):
+        x = streamed(paths, 1)
+        walk(loader_of(x))
+        (pid,) = children()
+        assert "libtorch" not in Path(f"/proc/{pid}/maps").read_text()
 
-def children(session: int | None = None) -> list[str]:
-    """Return the names of the children of this process, or of the processes of a session."""
+
+SCRIPT = """
+import os, sys
+import pyarrow.parquet as pq
+from surelabel.api import fit
+
+pq.read_table(sys.argv[1])  # starts Arrow's threads
+print("began", os.getpid(), flush=True)
+{how}
+"""
+"""A script without `if __name__ == "__main__"`, in which Arrow has started before the workers."""
+RUNNING = {
+    "here": "fit({settings!r}, {out!r})",
+    "in a forked child": """
+fit({settings!r}, {out!r} + "-first")
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+fit({settings!r}, {out!r})
+""",
+}
+
+
+@pytest.mark.training
+@pytest.mark.parametrize("how", RUNNING)
+def test_a_script_runs_once_and_does_not_hang(photos, tmp_path, how):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    content, out = settings(photos, decode="stream", workers=2), str(tmp_path / "run")
+    content["train"] |= {"epochs": 1, "second_opinion": False}
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(how=RUNNING[how].format(settings=content, out=out)))
+    command = [sys.executable, script, tmp_path / "a.parquet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("began") == 1
+    assert (tmp_path / "run" / "done").is_file()
+
+
+def children(session: int | None = None) -> list[int]:
+    """Return the ids of the children of this process, or of the processes of a session."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
-            name, _, rest = path.read_text().rpartition(")")
+            rest = path.read_text().rpartition(")")[2]
         except OSError:  # the process has just ended
             continue
         state, parent, _, its_session, *_ = rest.split()
         is_ours = int(parent) == os.getpid() if session is None else int(its_session) == session
         if is_ours and state != "Z":
-            found.append(name)
-    return found
+            found.append(int(path.parent.name))
+    return sorted(found)
 
 
 @pytest.fixture

@@ -11,16 +11,19 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
-from torch import Tensor
 
 from surelabel.data.images.encode import Encoded
 from surelabel.data.images.windows import frame_size
-from surelabel.data.inputs import Shape
 from surelabel.errors import DataError
+
+if TYPE_CHECKING:  # worker processes start without PyTorch
+    from torch import Tensor
+
+    from surelabel.data.inputs import Shape
 
 _ORIENTATION = 0x0112
 """EXIF tag; values of 5 and more swap width and height."""
@@ -68,7 +71,7 @@ def read_header(encoded: Encoded, position: int, thorough: bool = False) -> Head
 
 
 def decode(
-    encoded: Encoded, position: int, shape: Shape, agrees: Callable[[Header], bool] = lambda _: True
+    encoded: Encoded, position: int, shape: "Shape", agrees: Callable[[Header], bool] = lambda _: True
 ) -> np.ndarray:
     """Decode an image to (C, H, W) uint8; raise UnexpectedHeader if its header does not agree."""
     with _open_image(encoded, position) as (image, _):
@@ -78,7 +81,7 @@ def decode(
         return to_pixels(_upright(image), shape)
 
 
-def decode_frame(encoded: Encoded, position: int, shape: Shape) -> np.ndarray:
+def decode_frame(encoded: Encoded, position: int, shape: "Shape") -> np.ndarray:
     """Decode an image that is resized to cover (C, H, W), with its whole long side, to uint8."""
     with _open_image(encoded, position) as (image, _):
         found = _header(image)
@@ -88,7 +91,7 @@ def decode_frame(encoded: Encoded, position: int, shape: Shape) -> np.ndarray:
         return _planes(whole.resize((width, height), Image.Resampling.BICUBIC))
 
 
-def to_pixels(image: Image.Image, shape: Shape) -> np.ndarray:
+def to_pixels(image: Image.Image, shape: "Shape") -> np.ndarray:
     """Resize an image to cover (C, H, W), crop it about the centre and return uint8 pixels."""
     channels, height, width = shape
     flat = _convert_channels(image, channels)
@@ -97,7 +100,7 @@ def to_pixels(image: Image.Image, shape: Shape) -> np.ndarray:
     return _planes(flat)
 
 
-def to_image(pixels: Tensor) -> Image.Image:
+def to_image(pixels: "Tensor") -> Image.Image:
     """Make a picture of pixels (C, H, W) uint8.
 
     One or two channels are shown as grey; of more than three, the first three are shown.

@@ -15,9 +15,10 @@ from surelabel.config import DataConfig
 from surelabel.data import cache
 from surelabel.data.images.decode import UnexpectedHeader, Unreadable, decode, decode_frame, map_positions, to_pixels
 from surelabel.data.images.encode import SUFFIXES, ArrowBytes, Blobs, Encoded, Files, is_image
+from surelabel.data.images.frames import FramedImages
 from surelabel.data.images.stream import StreamedImages
 from surelabel.data.images.survey import LARGEST_DEFAULT_SIDE, Survey, TargetSize, survey_all, survey_sample
-from surelabel.data.images.windows import FramedImages, frame_size
+from surelabel.data.images.windows import frame_size
 from surelabel.data.inputs import Inputs, MappedInputs, Shape, available_memory, select_rows
 from surelabel.errors import DataError
 

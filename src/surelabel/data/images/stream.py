@@ -1,22 +1,23 @@
 """Images decoded each time they are used, by worker processes that run a few batches ahead."""
 
-import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from surelabel.core.collective import world_size
 from surelabel.data import cache
-from surelabel.data.images.decode import Unreadable, decode, decode_frame, map_positions, num_cores
+from surelabel.data.images.decode import map_positions, num_cores
 from surelabel.data.images.encode import Encoded
-from surelabel.data.images.windows import Request, WindowedImages, cut_windows
+from surelabel.data.images.frames import WindowedImages
+from surelabel.data.images.pool import Pool, shared_pool
+from surelabel.data.images.windows import Request
+from surelabel.data.images.worker import Job
 from surelabel.data.inputs import Shape
-from surelabel.errors import DataError
 
 _AHEAD = 2
 """Batches that each worker prepares in advance."""
@@ -33,6 +34,7 @@ class StreamedImages(WindowedImages):
     def __init__(self, encoded: Encoded, shape: Shape, workers: int | None = None, is_framed: bool = False) -> None:
         self.encoded, self.shape, self.workers = encoded, (len(encoded), *shape), workers
         self.is_framed = is_framed
+        self._pool: Pool | None = None
 
     def subset(self, positions: np.ndarray) -> "StreamedImages":
         """Return the images at `positions`."""
@@ -42,25 +44,19 @@ class StreamedImages(WindowedImages):
         """Hash the sizes and times of files, which is fast, or the bytes in memory."""
         return cache.make_key("streamed", self.encoded.stamp(), self.shape)
 
-    def cut(self, request: Request, is_worker: bool = False) -> Tensor:
-        """Decode windows or whole images to (n, B, C, h, w) uint8; workers use no threads."""
-        positions = request.positions.tolist()
-
-        def decode_row(row: int) -> np.ndarray:
-            return self._decode_row(positions[row], row, request)
-
-        count = len(positions)
-        rows = map(decode_row, range(count)) if is_worker else map_positions(decode_row, count, "decoding")
+    def cut(self, request: Request) -> Tensor:
+        """Decode windows or whole images to (n, B, C, h, w) uint8 with threads of this process."""
+        job = self._job(request)
+        rows = map_positions(job.decode, len(job.encoded), "decoding")
         return torch.from_numpy(np.stack(list(rows), axis=1))
 
-    def _decode_row(self, position: int, row: int, request: Request) -> np.ndarray:
-        try:
-            if request.side is None and not self.is_framed:
-                return decode(self.encoded, position, self.shape[1:])[None]
-            frame = decode_frame(self.encoded, position, self.shape[1:])
-            return cut_windows(frame, request, row, self.window_size(request))
-        except Unreadable as error:
-            raise DataError(f"{self.encoded.name(position)}: {error}") from None
+    def submit(self, request: Request) -> "Future[np.ndarray]":
+        """Let a worker process decode windows or whole images to (n, B, C, h, w) uint8."""
+        self._pool = shared_pool(self.num_workers)  # held here, so that it lives from pass to pass
+        return self._pool.submit(self._job(request))
+
+    def _job(self, request: Request) -> Job:
+        return Job(self.encoded.subset(request.positions), self.shape[1:], request, self.is_framed)
 
     @property
     def num_workers(self) -> int:
@@ -76,57 +72,19 @@ def prefetch(
         for item in items:
             yield item, x.cut(request_of(item))
         return
-    pending: deque[_Item] = deque()
-
-    def requests() -> Iterator[Request]:
-        for item in items:
-            pending.append(item)
-            yield request_of(item)
-
-    for images in _run_workers(x, requests()):
-        if isinstance(images, str):
-            raise DataError(images)
-        yield pending.popleft(), images
-
-
-def _run_workers(x: StreamedImages, requests: Iterator[Request]) -> Iterator[Tensor | str]:
-    loader: DataLoader[Any] = DataLoader(
-        _Decoder(x),
-        batch_size=None,
-        sampler=requests,
-        num_workers=x.num_workers,
-        prefetch_factor=_AHEAD,
-        collate_fn=_identity,
-        worker_init_fn=_ignore_interrupts,
-        generator=torch.Generator(),  # a separate one, so that workers do not advance the run's
-    )
+    pending: deque[tuple[_Item, Future[np.ndarray]]] = deque()
     try:
-        yield from loader
-    except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
-            raise
-        raise DataError(
-            f"a process that decodes images has died ({' '.join(str(error).split())}); data.workers sets their number"
-        ) from None
+        for item in items:
+            pending.append((item, x.submit(request_of(item))))
+            if len(pending) > _AHEAD * x.num_workers:
+                yield _take(pending)
+        while pending:
+            yield _take(pending)
+    finally:
+        for _, future in pending:
+            future.cancel()
 
 
-class _Decoder(Dataset[Any]):
-    """The work of a worker; errors return as text, because a traceback would not help the user."""
-
-    def __init__(self, x: StreamedImages) -> None:
-        self.x = x
-
-    def __getitem__(self, request: Any) -> Tensor | str:
-        try:
-            return self.x.cut(request, is_worker=True)
-        except DataError as error:
-            return str(error)
-
-
-def _identity(images: Any) -> Any:
-    return images
-
-
-def _ignore_interrupts(_worker: int) -> None:
-    """Leave interrupts to the parent process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _take(pending: "deque[tuple[_Item, Future[np.ndarray]]]") -> tuple[_Item, Tensor]:
+    item, future = pending.popleft()
+    return item, torch.from_numpy(future.result())
