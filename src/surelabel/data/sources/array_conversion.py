@@ -5,6 +5,7 @@ Labels are whole numbers or strings. Errors name the first bad row.
 """
 
 import warnings
+from collections import Counter
 
 import numpy as np
 import torch
@@ -100,9 +101,9 @@ def label_names(y: np.ndarray, class_names: tuple[str, ...] | None, where: str) 
 def unique_names(values: np.ndarray, source: str) -> tuple[str, ...]:
     """Return class names, which must differ from one another."""
     names = tuple(map(str, as_text(values.reshape(-1))))
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"{source}: class_names holds {name!r} {names.count(name)} times; names must differ")
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(f"{source}: class_names holds {name!r} {count} times; names must differ")
     return names
 
 

@@ -8,6 +8,7 @@ is row 1.
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -73,9 +74,9 @@ def _read_header(file: _Content) -> list[str]:
     if header is None:
         raise DataError(f"{file.source}: an empty table; expected a header with the names of the columns")
     names = [cell.strip() for cell in header]
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"{file.source}: {names.count(name)} columns are called {name!r}; names must differ")
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(f"{file.source}: {count} columns are called {name!r}; names must differ")
     return header
 
 
