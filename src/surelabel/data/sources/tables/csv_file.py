@@ -22,6 +22,7 @@ import pyarrow.csv
 
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
+from surelabel.files import refuse_special_file
 
 SUFFIXES = (".csv", ".tsv")
 
@@ -59,6 +60,7 @@ def read_csv(source: str, allow_short_rows: bool = True) -> Table:
 
 
 def _open(source: str) -> _Content:
+    refuse_special_file(Path(source))
     try:
         content = Path(source).read_bytes()
     except FileNotFoundError:
