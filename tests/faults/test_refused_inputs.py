@@ -124,8 +124,24 @@ class TestArrays:
         data = write_npz(tmp_path / "a.npz", x_test=X[:0], y_test=Y[:0])
         assert "a.npz: the test set has no rows" in refused(command, data)
 
+    @pytest.mark.parametrize("shape", [(0, 24, 0, 24), (1, 0, 1, 1, 2), (0,)])
+    def test_class_names_of_no_size(self, shape, tmp_path, refused):
+        """np.reshape cannot infer a side of an array without elements."""
+        data = write_npz(tmp_path / "a.npz", class_names=np.zeros(shape, dtype=np.int8))
+        assert "class_names" in refused("plan", data)
+
+    def test_labels_in_half_precision(self, tmp_path, refused):
+        """2^53 overflows there, and NumPy warned."""
+        data = write_npz(tmp_path / "a.npz", y=np.full((24, 1), 0.5, dtype=np.float16))
+        assert "a.npz: y: row 0 is 0.5" in refused("plan", data)
+
 
 class TestOptions:
+    @pytest.mark.parametrize("name", ["../..", "..car", "a..b", "os.", "a b.c"])
+    def test_a_method_that_cannot_be_a_module(self, name, tmp_path, refused):
+        error = refused("plan", write_npz(tmp_path / "a.npz"), "--method", name)
+        assert f"method.name: {name!r}" in error
+
     def test_more_threads_than_any_machine_has(self, tmp_path, refused):
         error = refused("plan", write_npz(tmp_path / "a.npz"), "--threads", 99999)
         assert "train.threads" in error

@@ -112,7 +112,7 @@ def as_text(values: np.ndarray, where: str) -> np.ndarray:
     # Bytes that are not UTF-8 become code points that no text has, so that the check finds the row.
     is_bytes = values.dtype.kind == "S"
     text = np.char.decode(values, "utf-8", "surrogateescape") if is_bytes else values.astype(np.str_)
-    codes = np.ascontiguousarray(text).view(np.uint32).reshape(len(text), -1)
+    codes = np.ascontiguousarray(text).view(np.uint32).reshape(len(text), text.itemsize // 4)
     bad = np.flatnonzero((((codes >= 0xD800) & (codes <= 0xDFFF)) | (codes > 0x10FFFF)).any(1))
     if len(bad):
         fault = "is not UTF-8" if is_bytes else "has a lone surrogate, which is not a character"
@@ -122,7 +122,7 @@ def as_text(values: np.ndarray, where: str) -> np.ndarray:
 
 def _whole_numbers(y: np.ndarray, where: str) -> np.ndarray:
     # Negated below, so that NaN, for which every comparison is false, is refused too.
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # 2^53 is infinite as a half-precision number
         is_label = (y >= 0) & (y == np.floor(y)) & (y < 2**53)
     _refuse(~is_label, y, where, "labels are whole numbers from 0, or strings")
     return y.astype(np.int64)
