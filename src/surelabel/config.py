@@ -415,14 +415,13 @@ def _most_telling(error: ValidationError) -> dict[str, Any]:
 
     Pydantic tries the word first: {batches: 0} would have to be 'all'.
     """
-    problems = [{**problem} for problem in error.errors(include_url=False, include_context=False)]
+    problems: list[dict[str, Any]] = [{**problem} for problem in error.errors(include_url=False, include_context=False)]
     first = problems[0]
-    *field, branch = first["loc"] or ("",)
-    if str(branch).startswith("literal["):
-        deeper = (one for one in problems if [*one["loc"][: len(field)]] == field and len(one["loc"]) > len(field) + 1)
-        inner = next(deeper, None)
-        if inner is not None:
-            return {**inner, "loc": (*field, *inner["loc"][len(field) + 1 :])}
+    field = first["loc"][:-1]
+    if first["loc"] and str(first["loc"][-1]).startswith("literal["):
+        for inner in problems:
+            if inner["loc"][: len(field)] == field and len(inner["loc"]) > len(first["loc"]):
+                return {**inner, "loc": (*field, *inner["loc"][len(first["loc"]) :])}
     return first
 
 

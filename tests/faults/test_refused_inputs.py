@@ -147,6 +147,11 @@ class TestOptions:
         assert "train.threads" in error
         assert "1024" in error
 
+    def test_more_processes_than_the_machine_can_run(self, tmp_path, refused):
+        """Lightning would start them all."""
+        error = refused("fit", write_npz(tmp_path / "a.npz"), "--devices", 1000)
+        assert "train.devices: 1000" in error
+
     @pytest.mark.parametrize("width", [10**9, 10**12, 10**30])
     def test_a_network_wider_than_memory(self, width, tmp_path, refused):
         error = refused("plan", write_npz(tmp_path / "a.npz"), "--model", "mlp", "--set", f"model.widths=[{width}]")

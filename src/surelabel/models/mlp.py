@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 Norm = Literal["batch", "layer", "none"]
-Width = Annotated[int, Field(ge=1, le=2**20)]
+Width = Annotated[int, Field(gt=0, le=2**20)]
 """Features of a layer, or channels of a convolution."""
 Widths = Annotated[tuple[Width, ...], Field(max_length=100)]
 

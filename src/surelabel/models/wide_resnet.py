@@ -11,7 +11,7 @@ from surelabel.models.images import image_shape
 from surelabel.models.mlp import Width
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
-Depth = Annotated[int, Field(ge=1, le=1000)]
+Depth = Annotated[int, Field(gt=0, le=1000)]
 
 
 class WideBlock(nn.Module):

@@ -95,9 +95,8 @@ def _count_pairs(clean: np.ndarray, given: np.ndarray, num_classes: int) -> dict
     if num_classes > DENSE_CLASSES:
         found = zip((pairs // num_classes).tolist(), (pairs % num_classes).tolist(), counts.tolist(), strict=True)
         return {"realised_matrix": None, "realised_counts": tuple(found)}
-    matrix = np.zeros(num_classes**2, dtype=np.int64)
-    matrix[pairs] = counts
-    matrix = matrix.reshape(num_classes, num_classes)
+    matrix = np.zeros((num_classes, num_classes), dtype=np.int64)
+    matrix.reshape(-1)[pairs] = counts
     return {"realised_matrix": (matrix / np.maximum(matrix.sum(1), 1)[:, None]).tolist(), "realised_counts": None}
 
 
