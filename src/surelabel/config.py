@@ -82,7 +82,7 @@ class DataConfig(Part):
     """Images: decode once and keep them, or every epoch in worker processes; auto goes by size."""
     cache: bool = True
     """Whether images that are decoded once are cached on disk for later runs."""
-    workers: int | None = Field(None, ge=0)
+    workers: int | None = Field(None, ge=0, le=1024)
     """Number of processes that decode streamed images; None is one per core."""
 
     @field_validator("validation_fold")
@@ -93,6 +93,13 @@ class DataConfig(Part):
             most = int(1 / fraction + 1e-6) - 1
             raise PydanticCustomError("fold", f"expected at most {most} with validation_fraction={fraction:g}")
         return value
+
+    @field_validator("epoch", mode="before")
+    @classmethod
+    def _refuse_other_words(cls, value: Any) -> Any:
+        if value == "all" or isinstance(value, dict | Batches):
+            return value
+        raise PydanticCustomError("epoch", "expected 'all', or a mapping such as {{batches: 2000}}")
 
 
 class NoiseConfig(Part):
@@ -318,13 +325,13 @@ class TrainConfig(Part):
     """Pixels by which augmentation shifts images; None is as usual for the data set, or 4."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Device to train on."""
-    devices: int = Field(1, ge=1)
+    devices: int = Field(1, ge=1, le=1024)
     """Number of processes that train together."""
     sync_batch_norm: bool = True
     """Normalise over the rows of all processes, as one would; off is faster, by each one's rows."""
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     """Numeric precision of the networks; losses and per-sample state are always float32."""
-    threads: int | None = Field(None, ge=1)
+    threads: int | None = Field(None, ge=1, le=1024)
     """CPU threads per process; None leaves the choice to PyTorch."""
     warm_start: str | None = None
     """A finished run whose weights the networks start from; None draws random weights."""
@@ -402,12 +409,32 @@ def validate(content: dict[str, Any]) -> RunConfig:
 
 def one_line(error: ValidationError, prefix: str = "") -> str:
     """Return the first problem of a validation error, with the name of the field."""
-    first = error.errors()[0]
+    first = _most_telling(error)
     field = prefix + ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
         return f"{field}: there is no such setting{_known_fields(first['loc'])}"
-    shown = "" if first["type"] == "missing" else f", got {first['input']!r}"
+    shown = "" if first["type"] == "missing" else f", got {shorten(repr(first['input']))}"
     return f"{field}: {first['msg'][0].lower() + first['msg'][1:]}{shown}"
+
+
+def shorten(text: str, most: int = 200) -> str:
+    """Return the beginning of a text that may be too long for a message."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+def _most_telling(error: ValidationError) -> dict[str, Any]:
+    """Return the first problem; of a mapping that may also be a word, the problem in the mapping.
+
+    Pydantic tries the word first: {batches: 0} would have to be 'all'.
+    """
+    problems: list[dict[str, Any]] = [{**problem} for problem in error.errors(include_url=False, include_context=False)]
+    first = problems[0]
+    field = first["loc"][:-1]
+    if first["loc"] and str(first["loc"][-1]).startswith("literal["):
+        for inner in problems:
+            if inner["loc"][: len(field)] == field and len(inner["loc"]) > len(first["loc"]):
+                return {**inner, "loc": (*field, *inner["loc"][len(first["loc"]) :])}
+    return first
 
 
 def _known_fields(location: tuple[int | str, ...]) -> str:

@@ -13,6 +13,7 @@ the journal itself, shared for readers, even in a run directory that is read-onl
 import contextlib
 import csv
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from surelabel.errors import ConfigError, RunError
+from surelabel.errors import ConfigError, DataError, RunError, SurelabelError
 
 TEMPORARY_SUFFIX = ".tmp"
 """Suffix of unfinished files and folders."""
@@ -61,14 +62,45 @@ def replace_bytes(path: Path, content: bytes) -> None:
     replace(path, lambda temporary: temporary.write_bytes(content))
 
 
-def replace_csv(path: Path, header: Iterable[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write a CSV file atomically."""
+_FORMULA = re.compile(r"[=+\-@\t\r\n]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NEUTRALISED = re.compile(r"'['=+\-@\t\r\n]")
+
+
+def neutralise_cell(cell: Any) -> Any:
+    """Put ' before text that a spreadsheet would run as a formula, and before text that has a '."""
+    if isinstance(cell, str) and (cell.startswith("'") or is_formula(cell)):
+        return f"'{cell}"
+    return cell
+
+
+def restore_cell(cell: str) -> str:
+    """Return the text that `neutralise_cell` was given."""
+    return cell[1:] if _NEUTRALISED.match(cell) else cell
+
+
+def is_formula(cell: str) -> bool:
+    """Return whether a spreadsheet would run the cell; -1 and +1.5e3 are numbers."""
+    return _FORMULA.match(cell) is not None and _NUMBER.fullmatch(cell) is None
+
+
+def replace_csv(
+    path: Path, header: Iterable[str], rows: Iterable[Sequence[Any]], *, as_they_are: Iterable[str] = ("label",)
+) -> None:
+    """Write a CSV file atomically, without cells that a spreadsheet would run as formulas.
+
+    The columns `as_they_are` keep every cell: labels that other programs read.
+    """
+    names, kept = list(header), set(as_they_are)
+    change = [name not in kept for name in names]
 
     def fill(temporary: Path) -> None:
         with temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
-            writer.writerow(header)
-            writer.writerows(rows)
+            writer.writerow(map(neutralise_cell, names))
+            for row in rows:
+                cells = zip(row, change, strict=True)
+                writer.writerow([neutralise_cell(cell) if changes else cell for cell, changes in cells])
 
     replace(path, fill)
 
@@ -161,6 +193,16 @@ def refuse_link(path: Path) -> None:
     """Raise if the file or folder about to be written is a link, which may lead anywhere."""
     if path.is_symlink():
         raise RunError(f"{path}: is a link to {path.readlink()}; surelabel follows no links here; remove it")
+
+
+def refuse_special_file(path: Path, error: type[SurelabelError] = DataError) -> None:
+    """Raise if an input is a pipe, a socket or a device: reading one may never end."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # reported where the file is opened
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise error(f"{path}: not a regular file; expected a file, not a pipe or a device")
 
 
 def refuse_overwriting(out: Path, inputs: Iterable[Path], option: str = "--out") -> None:

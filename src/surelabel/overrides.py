@@ -8,32 +8,91 @@ from typing import Any
 
 import yaml
 
-from surelabel.config import MethodConfig, ModelConfig
+from surelabel.config import MethodConfig, ModelConfig, shorten
 from surelabel.errors import ConfigError
+from surelabel.files import refuse_special_file
+
+_MAX_DEPTH = 50
+"""Levels of nesting that settings may have; the deepest of our own have 5."""
+_MAX_REPEATED = 100_000
+"""Values that anchors may add to a file by repeating it; a few lines could otherwise make 10^9."""
 
 
 class _YamlLoader(yaml.SafeLoader):
-    """Loads plain data only, and reads 1e-3 as a number as JSON does; YAML 1.1 would read text."""
+    """Loads plain data only, and what JSON reads as a number or text as JSON does.
+
+    YAML 1.1 would read 1e-3 as text and 2020-01-01 as a date.
+    """
 
 
+_YamlLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
 _YamlLoader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
 
 def _from_yaml(text: str) -> Any:
-    return yaml.load(text, _YamlLoader)
+    return _check_plain(yaml.load(text, _YamlLoader))
+
+
+def _from_json(text: str) -> Any:
+    return _check_plain(json.loads(text))
+
+
+def _check_plain(content: Any) -> Any:
+    """Return the content; raise ValueError if it is too deep, too large or not as JSON has it."""
+    sizes: dict[int, int] = {}
+    _count_values(content, sizes, ())
+    distinct = sum(len(inner) for inner in _containers(content))
+    if sizes.get(id(content), 0) - distinct > _MAX_REPEATED:
+        raise ValueError(f"its anchors repeat more than {_MAX_REPEATED:,} values")
+    return content
+
+
+def _count_values(value: Any, sizes: dict[int, int], above: tuple[int, ...]) -> int:
+    """Return the number of values inside, counting repeated ones again; `sizes` keeps results."""
+    if not isinstance(value, dict | list):
+        if value is not None and not isinstance(value, str | int | float):
+            raise ValueError(f"a {type(value).__name__} is no setting; expected numbers, text, lists and mappings")
+        return 0
+    if id(value) in above:
+        raise ValueError("an anchor refers to itself")
+    if len(above) >= _MAX_DEPTH:
+        raise ValueError(f"nested too deeply; at most {_MAX_DEPTH} levels are allowed")
+    if id(value) not in sizes:
+        inner = value.values() if isinstance(value, dict) else value
+        sizes[id(value)] = sum(1 + _count_values(one, sizes, (*above, id(value))) for one in inner)
+    return sizes[id(value)]
+
+
+def _containers(content: Any) -> Iterator[dict[Any, Any] | list[Any]]:
+    """Yield each mapping and list once, however often anchors repeat it."""
+    seen: set[int] = set()
+    waiting = [content]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict | list) and id(value) not in seen:
+            seen.add(id(value))
+            yield value
+            waiting += value.values() if isinstance(value, dict) else value
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read the mapping in a YAML or JSON file."""
-    kind, parse = ("JSON", json.loads) if path.suffix == ".json" else ("YAML", _from_yaml)
+    kind, parse = ("JSON", _from_json) if path.suffix == ".json" else ("YAML", _from_yaml)
+    if not (path.is_fifo() and path.is_relative_to("/dev")):  # --config <(...) of a shell
+        refuse_special_file(path, ConfigError)
     try:
         content = parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such configuration file") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: not readable as {kind}: nested too deeply") from None
     except (yaml.YAMLError, ValueError, OSError) as error:
-        raise ConfigError(f"{path}: not readable as {kind}: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{path}: not readable as {kind}: {shorten(' '.join(str(error).split()))}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: expected a mapping like `train: {{epochs: 100}}`, got {type(content).__name__}")
     return content
@@ -73,5 +132,7 @@ def parsed_assignment(assignment: str) -> tuple[str, Any]:
         raise ConfigError(f"--set {assignment}: expected FIELD=VALUE, for example train.epochs=100")
     try:
         return name, _from_yaml(text)
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {assignment}: the value is not readable as YAML") from None
+    except (yaml.YAMLError, RecursionError):
+        raise ConfigError(f"--set {shorten(assignment)}: the value is not readable as YAML") from None
+    except ValueError as error:
+        raise ConfigError(f"--set {shorten(assignment)}: {shorten(str(error))}") from None

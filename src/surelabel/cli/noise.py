@@ -25,7 +25,7 @@ def noise(
 
     manifest, files = api.write_noise(settings, out)
     if json:
-        found = manifest.model_dump(exclude={"realised_matrix", "class_names"})
+        found = manifest.model_dump(exclude={"realised_matrix", "realised_counts", "class_names"})
         console.say_json({"labels": files[0], "manifest": files[1], **found})
         return
     console.say(manifest.describe())

@@ -74,6 +74,7 @@ def _find_source(name: str) -> Source:
 def _suggest(name: str) -> str:
     """Ask whether a similar name was meant."""
     bundled = [known for source in SOURCES for known in source.BUNDLED]
-    beside = [str(path) for path in Path(name).parent.iterdir()] if Path(name).parent.is_dir() else []
+    folder = Path(name).parent
+    beside = [str(path) for path in folder.iterdir() if path != Path(name)] if folder.is_dir() else []
     close = difflib.get_close_matches(name, bundled, 1, 0.6) or difflib.get_close_matches(name, beside, 1, 0.8)
     return f"; did you mean {close[0]}?" if close else ""

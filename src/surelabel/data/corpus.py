@@ -91,6 +91,8 @@ class Corpus:
             twice = str(names[counts > 1][0])
             raise DataError(f"{source}: the id {twice!r} stands for {counts[counts > 1][0]} rows; ids must be unique")
         for name, rows in self.parts.items():
+            if not len(rows):
+                raise DataError(f"{source}: the {name} set has no rows; expected at least 1, or no {name} set")
             refuse_not_finite(rows.x, rows.ids, source, f" {name}")
 
     def fingerprint(self) -> str:

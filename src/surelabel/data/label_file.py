@@ -1,7 +1,8 @@
 """CSV files with an id and a label, or another value, in each row.
 
 Corrected labels, confirmed labels, noisy labels and the scores of other tools are all read here.
-`csv_file` describes the format. Ids are text; they must not be blank and must be unique.
+`csv_file` describes the format. Ids are text; they must not be blank and must be unique. Files that
+surelabel wrote have a ' before ids that a spreadsheet would run as formulas; it is removed here.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,6 +13,7 @@ import numpy as np
 
 from surelabel.data.sources.tables.csv_file import read_csv
 from surelabel.data.sources.tables.table import Table
+from surelabel.files import is_formula, restore_cell
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def read_label_file(
     id_column = _find_column(table, id_columns)
     value_column = _find_column(table, value_columns, is_required=needs_values)
     assert id_column is not None
-    ids = _read_cells(table, id_column, strip)
+    ids = _restore_ids(_read_cells(table, id_column, strip))
     _refuse_repeated_ids(table, ids)
     values = None if value_column is None else _read_cells(table, value_column, strip)
     return LabelFile(table, ids, values, value_column)
@@ -72,6 +74,17 @@ def _read_cells(table: Table, column: str, strip: bool) -> np.ndarray:
     cells = table.cells(column, strip)
     table.refuse(np.char.strip(cells) == "", f"{column or 'the id'} is blank")
     return cells
+
+
+def _restore_ids(ids: np.ndarray) -> np.ndarray:
+    """Return ids as they were before `files.replace_csv` neutralised those that are formulas.
+
+    A file in which an id is still a formula was written by something else, and is left as it is.
+    """
+    cells = ids.tolist()
+    if not any(cell.startswith("'") for cell in cells) or any(map(is_formula, cells)):
+        return ids
+    return np.array([restore_cell(cell) for cell in cells])
 
 
 def _refuse_repeated_ids(table: Table, ids: np.ndarray) -> None:

@@ -57,6 +57,10 @@ def check_device(config: TrainConfig) -> None:
     if not available.get(config.device, True):
         raise ConfigError(f"train.device: {config.device} is not available on this machine; use auto or cpu")
     device = device_name(config)
+    # More processes than cores only help to test; hundreds would exhaust the machine.
+    most = torch.cuda.device_count() if device == "cuda" else max(16, os.cpu_count() or 1)
+    if config.devices > most:
+        raise ConfigError(f"train.devices: {config.devices} processes; this machine can train with at most {most}")
     if config.precision == "16-mixed" and device != "cuda":
         raise ConfigError(f"train.precision: 16-mixed needs cuda and this is {device}; use bf16-mixed or 32-true")
 

@@ -1,6 +1,7 @@
 """Write the files of an export other than images."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ README = """Cleaned labels, written by surelabel. Rows are in the order of the r
 cleaned.csv, cleaned.parquet  id, label (after cleaning), given (before), suggested, probability (of the suggestion),
                               p_wrong, decided_by (model, person or nobody), decided_at, split, changed
 decisions.csv                 id, label, decided_at of the rows that persons have decided on
+                              In csv files an id that a spreadsheet would run as a formula, because it begins with one
+                              of = + - @ and is no number, has a ' before it, which --labels and --trusted remove.
+                              Labels are written as they are.
 labels.npy, given_labels.npy  class numbers after and before cleaning; class_names.json has the names in the order of
                               the numbers. The model changes a label only if its suggestion is likely right (surelabel
                               export --help); other labels that look wrong (p_wrong of 0.5 or more) stay as given:
@@ -43,7 +47,7 @@ A column for a Hugging Face data set whose rows have an id:
 def write_tables(folder: Path, cleaned: Cleaned, probability: np.ndarray) -> None:
     """Write all tables and arrays into an existing folder."""
     columns = cleaned.columns
-    replace_csv(folder / "cleaned.csv", tuple(columns), zip(*map(_cells, columns.values()), strict=True))
+    _write_csv(folder / "cleaned.csv", columns)
     _write_cleaned_parquet(folder / "cleaned.parquet", cleaned)
     _write_decisions(folder / "decisions.csv", cleaned)
     _write_issues(folder / "label_issues.csv", cleaned)
@@ -55,6 +59,14 @@ def write_tables(folder: Path, cleaned: Cleaned, probability: np.ndarray) -> Non
     names = json.dumps(list(cleaned.class_names), indent=2, ensure_ascii=False)
     (folder / "class_names.json").write_text(names + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(README, encoding="utf-8")
+
+
+def _write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """Write a table whose labels are byte for byte those of the data: programs read them."""
+    rows = zip(*map(_cells, columns.values()), strict=True)
+    replace_csv(
+        path, tuple(columns), rows, as_they_are=("label", "given", "suggested", "given_label", "predicted_label")
+    )
 
 
 def _write_cleaned_parquet(path: Path, cleaned: Cleaned) -> None:
@@ -78,7 +90,7 @@ def _write_issues(path: Path, cleaned: Cleaned) -> None:
         "given_label": cleaned.columns["given"],
         "predicted_label": cleaned.columns["suggested"],
     }
-    replace_csv(path, tuple(columns), zip(*map(_cells, columns.values()), strict=True))
+    _write_csv(path, columns)
 
 
 def _write_hugging_face(path: Path, cleaned: Cleaned) -> None:

@@ -42,6 +42,8 @@ def find(name: str) -> type[Method]:
 
 
 def _import(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigError(f"method.name: {name!r} is not the name of a module; expected for example my_methods.mine")
     try:
         return import_module(name)
     except ModuleNotFoundError as error:

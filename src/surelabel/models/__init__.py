@@ -9,9 +9,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import torch
 from pydantic import TypeAdapter, ValidationError
 from torch import nn
 
+from surelabel.config import shorten
+from surelabel.data.inputs import available_memory
 from surelabel.errors import ConfigError
 from surelabel.models.cnn import CNN
 from surelabel.models.fast_cnn import FastCNN
@@ -73,7 +76,22 @@ def make_backbone(name: str, input_shape: tuple[int, ...], options: Mapping[str,
         return timm_backbone(name, tuple(input_shape), options or {})
     if name not in BACKBONES:
         raise ConfigError(f"model.name: there is no {name!r}{_near(name, BACKBONES)}, {PREFIX}NAME")
-    return BACKBONES[name](tuple(input_shape), **_check_options(name, options or {}))
+    checked = _check_options(name, options or {})
+    _refuse_too_large(name, tuple(input_shape), checked)
+    return BACKBONES[name](tuple(input_shape), **checked)
+
+
+def _refuse_too_large(name: str, input_shape: tuple[int, ...], options: Mapping[str, Any]) -> None:
+    """Raise if the weights, their gradients and their momentum do not fit into free memory."""
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):  # shapes only
+        network = BACKBONES[name](input_shape, **options)
+    weights = sum(weight.numel() for weight in network.parameters())
+    if 12 * weights > available_memory():
+        chosen = ", ".join(f"{option}={value}" for option, value in options.items()) or "inputs this large"
+        raise ConfigError(
+            f"model.options: {name} with {shorten(chosen)} has {weights:,} weights, which take "
+            f"{12 * weights / 2**30:,.0f} GiB to train; {available_memory() / 2**30:,.0f} GiB are free"
+        )
 
 
 def start_from(network: nn.Module, weights: str) -> str | None:
@@ -111,7 +129,9 @@ def _validate(option: str, annotation: Any, value: Any) -> Any:
         return TypeAdapter(annotation).validate_python(value)
     except ValidationError as error:
         message = error.errors()[0]["msg"]
-        raise ConfigError(f"model.options.{option}: {message[0].lower() + message[1:]}, got {value!r}") from None
+        raise ConfigError(
+            f"model.options.{option}: {message[0].lower() + message[1:]}, got {shorten(repr(value))}"
+        ) from None
 
 
 def _near(name: str, known: Iterable[str]) -> str:

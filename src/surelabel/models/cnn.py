@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from surelabel.models.images import image_shape
-from surelabel.models.mlp import Norm
+from surelabel.models.mlp import Norm, Width
 
 NORMS: dict[Norm, Callable[[int], nn.Module]] = {
     "batch": nn.BatchNorm2d,
@@ -21,7 +20,7 @@ class CNN(nn.Module):
     The stages are 1, 2 and 4 times `width` wide.
     """
 
-    def __init__(self, input_shape: tuple[int, ...], width: PositiveInt = 32, norm: Norm = "batch") -> None:
+    def __init__(self, input_shape: tuple[int, ...], width: Width = 32, norm: Norm = "batch") -> None:
         super().__init__()
         channels, *sides = image_shape(input_shape, "cnn")
         self.num_features = 4 * width

@@ -8,10 +8,10 @@ channels-last memory format, which is faster for convolutions of this size on CP
 
 import torch
 import torch.nn.functional as F
-from pydantic import PositiveInt
 from torch import Tensor, nn
 
 from surelabel.models.images import image_shape
+from surelabel.models.mlp import Width, Widths
 
 
 class FastBlock(nn.Module):
@@ -43,8 +43,8 @@ class FastCNN(nn.Module):
     def __init__(
         self,
         input_shape: tuple[int, ...],
-        widths: tuple[PositiveInt, ...] = (32, 96, 128),
-        stem: PositiveInt = 24,
+        widths: Widths = (32, 96, 128),
+        stem: Width = 24,
     ) -> None:
         super().__init__()
         channels, *sides = image_shape(input_shape, "fast_cnn")

@@ -3,12 +3,15 @@
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import PositiveInt
+from pydantic import Field
 from torch import Tensor, nn
 
 Norm = Literal["batch", "layer", "none"]
+Width = Annotated[int, Field(gt=0, le=2**20)]
+"""Features of a layer, or channels of a convolution."""
+Widths = Annotated[tuple[Width, ...], Field(max_length=100)]
 
 NORMS: dict[Norm, Callable[[int], nn.Module]] = {
     "batch": nn.BatchNorm1d,
@@ -20,9 +23,7 @@ NORMS: dict[Norm, Callable[[int], nn.Module]] = {
 class MLP(nn.Module):
     """A Linear layer, a normalisation and a ReLU for each of `widths`, on the flattened input."""
 
-    def __init__(
-        self, input_shape: tuple[int, ...], widths: tuple[PositiveInt, ...] = (256, 256), norm: Norm = "batch"
-    ) -> None:
+    def __init__(self, input_shape: tuple[int, ...], widths: Widths = (256, 256), norm: Norm = "batch") -> None:
         super().__init__()
         sizes = (math.prod(input_shape), *widths)
         self.num_features = sizes[-1]

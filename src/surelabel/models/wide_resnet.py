@@ -3,13 +3,15 @@
 from typing import Annotated
 
 import torch.nn.functional as F
-from pydantic import Field, PositiveInt
+from pydantic import Field
 from torch import Tensor, nn
 
 from surelabel.errors import ConfigError
 from surelabel.models.images import image_shape
+from surelabel.models.mlp import Width
 
 Fraction = Annotated[float, Field(ge=0, lt=1)]
+Depth = Annotated[int, Field(gt=0, le=1000)]
 
 
 class WideBlock(nn.Module):
@@ -46,8 +48,8 @@ class WideResNet(nn.Module):
     def __init__(
         self,
         input_shape: tuple[int, ...],
-        depth: PositiveInt = 28,
-        width: PositiveInt = 10,
+        depth: Depth = 28,
+        width: Width = 10,
         dropout: Fraction = 0.0,
     ) -> None:
         super().__init__()

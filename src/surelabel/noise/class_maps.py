@@ -10,6 +10,7 @@ then taken as the data set's original class numbers.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -167,7 +168,7 @@ def _to_numbers(class_map: Mapping[str, str], class_names: Sequence[str], option
 
 def _check_groups(groups: Sequence[Sequence[str]]) -> None:
     names = [name for group in groups for name in group]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise ConfigError(
             f"noise.groups: the class {twice[0]!r} stands in them twice; expected each class at most once"

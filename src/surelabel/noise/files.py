@@ -7,7 +7,6 @@
 Labels are matched to the data by id if both have ids, otherwise by position.
 """
 
-import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,6 +44,7 @@ def read_labels(path: Path, class_names: Sequence[str]) -> StoredLabels:
         return _read_run(path)
     if path.suffix not in SUFFIXES:
         raise ConfigError(f"noise.path: {path} is not an .npy, a .csv with id and label, or a run directory")
+    files.refuse_special_file(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     manifest = read_manifest(manifest_path(path)) if manifest_path(path).exists() else None
@@ -64,8 +64,8 @@ def save(
     elif ids is None:
         raise ConfigError(f"{path}: a .csv needs the rows' ids; without them write an .npy")
     else:
-        lines = _csv_lines(ids, [manifest.class_names[label] for label in labels])
-        files.replace_text(path, lines)
+        names = (manifest.class_names[label] for label in labels)
+        files.replace_csv(path, ("id", "label"), zip(map(str, ids), names, strict=True))
     files.replace_text(manifest_path(path), json.dumps(manifest.to_dict(), indent=2) + "\n")
     return path, manifest_path(path)
 
@@ -159,14 +159,6 @@ def _not_a_class(values: np.ndarray, value: Any, class_names: Sequence[str], pat
     shown = repr(value) if isinstance(value, str) else value
     expected = f"a class name ({names}) or 0..{len(class_names) - 1}"
     return DataError(f"{path}: label {position} (counted from 0) is {shown}; expected {expected}")
-
-
-def _csv_lines(ids: Sequence[str] | np.ndarray, labels: list[str]) -> str:
-    import io
-
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([("id", "label"), *zip(map(str, ids), labels, strict=True)])
-    return text.getvalue()
 
 
 def match_rows(file: StoredLabels, data: CleanData, seed: int | None) -> tuple[np.ndarray, str | None]:

@@ -12,12 +12,13 @@ from surelabel.errors import ConfigError
 from surelabel.noise.class_maps import ClassMap, map_by_blocks, map_by_groups, map_by_names, map_to_next
 from surelabel.noise.clean_data import CleanData
 from surelabel.noise.draw import (
-    class_map_matrix,
+    class_map_row,
     draw_by_class_map,
     draw_exact_counts,
     draw_independent,
     draw_symmetric,
-    symmetric_matrix,
+    expected_rate,
+    symmetric_row,
 )
 from surelabel.noise.files import match_rows, read_labels
 from surelabel.noise.instance import SPREAD, draw_by_input
@@ -49,13 +50,13 @@ def mode_of(config: NoiseConfig) -> str:
 
 def _symmetric(data: CleanData, config: NoiseConfig, seed: int) -> NoisyLabels:
     included, rng = config.include_true_class, _generator(seed)
-    matrix = symmetric_matrix(data.num_classes, config.rate, included)
+    row = symmetric_row(data.num_classes, config.rate, included)
     if mode_of(config) == "exact":
         given = draw_symmetric(data.clean, data.num_classes, config.rate, included, rng)
     else:
-        given = draw_independent(data.clean, matrix, rng)
+        given = draw_independent(data.clean, row, rng)
     how = f"true class {'included' if included else 'excluded'}, {_describe_mode(config, 'exact count')}"
-    return NoisyLabels(given, how, _expected_rate(data.clean, matrix))
+    return NoisyLabels(given, how, expected_rate(data.clean, row))
 
 
 def _asymmetric(data: CleanData, config: NoiseConfig, seed: int) -> NoisyLabels:
@@ -81,19 +82,20 @@ def _pair(data: CleanData, config: NoiseConfig, seed: int) -> NoisyLabels:
 
 def _draw_along_map(class_map: ClassMap, data: CleanData, config: NoiseConfig, seed: int, how: str) -> NoisyLabels:
     """Draw labels that follow a class map."""
-    matrix, rng = class_map_matrix(data.num_classes, class_map, config.rate), _generator(seed)
+    row, rng = class_map_row(data.num_classes, class_map, config.rate), _generator(seed)
     if mode_of(config) == "exact":
         given = draw_by_class_map(data.clean, class_map, config.rate, rng)
     else:
-        given = draw_independent(data.clean, matrix, rng)
+        given = draw_independent(data.clean, row, rng)
     names = {data.class_names[old]: data.class_names[new] for old, new in sorted(class_map.items())}
-    return NoisyLabels(given, how, _expected_rate(data.clean, matrix), {"class_map": names})
+    return NoisyLabels(given, how, expected_rate(data.clean, row), {"class_map": names})
 
 
 def _matrix(data: CleanData, config: NoiseConfig, seed: int) -> NoisyLabels:
     matrix, exact = _check_matrix(config.matrix, data), mode_of(config) == "exact"
-    given = (draw_exact_counts if exact else draw_independent)(data.clean, matrix, _generator(seed))
-    rate = _expected_rate(data.clean, matrix)
+    rng, row = _generator(seed), matrix.__getitem__
+    given = draw_exact_counts(data.clean, matrix, rng) if exact else draw_independent(data.clean, row, rng)
+    rate = expected_rate(data.clean, row)
     how = f"transition matrix, {_describe_mode(config, 'exact counts per class')}"
     return NoisyLabels(given, how, rate, {"nominal_rate": rate})
 
@@ -163,12 +165,6 @@ def _describe_mode(config: NoiseConfig, exact: str = "exact count per class") ->
 
 def _generator(seed: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed))
-
-
-def _expected_rate(clean: np.ndarray, matrix: np.ndarray) -> float:
-    """Return the fraction of labels that a transition matrix makes wrong on average."""
-    per_class = np.bincount(clean, minlength=len(matrix))
-    return float(per_class @ (1 - np.diag(matrix))) / max(1, len(clean))
 
 
 def _check_matrix(matrix: tuple[tuple[float, ...], ...] | None, data: CleanData) -> np.ndarray:

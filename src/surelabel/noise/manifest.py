@@ -12,6 +12,9 @@ from pydantic import ValidationError
 from surelabel.config import Part, one_line
 from surelabel.errors import DataError
 
+DENSE_CLASSES = 1000
+"""The most classes for which a manifest has the whole matrix of clean and given classes."""
+
 
 class Manifest(Part):
     """What noise was injected, by which convention, and the outcome."""
@@ -33,8 +36,13 @@ class Manifest(Part):
     """
     realised_rate: float
     """The fraction of labels that are wrong."""
-    realised_matrix: tuple[tuple[float, ...], ...]
-    """(K, K) fractions: rows are clean classes, columns given ones; zeros for an empty class."""
+    realised_matrix: tuple[tuple[float, ...], ...] | None = None
+    """(K, K) fractions: rows are clean classes, columns given ones; zeros for an empty class.
+
+    None for more than DENSE_CLASSES classes.
+    """
+    realised_counts: tuple[tuple[int, int, int], ...] | None = None
+    """In place of the matrix: clean class, given class and number of rows, for pairs that occur."""
     num_changed: int
     """The number of labels that are wrong."""
     num_samples: int
@@ -54,7 +62,8 @@ class Manifest(Part):
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields for JSON; `Manifest.model_validate` reads them back."""
-        return self.model_dump(mode="json")
+        unused = {name for name in ("realised_matrix", "realised_counts") if getattr(self, name) is None}
+        return self.model_dump(mode="json", exclude=unused)
 
     def describe(self) -> str:
         """Describe the noise in one line."""
@@ -69,16 +78,26 @@ class Manifest(Part):
 
 def summarise(clean: np.ndarray, given: np.ndarray, num_classes: int) -> dict[str, Any]:
     """Return the fields of the manifest that describe the outcome."""
-    counts = np.bincount(clean * num_classes + given, minlength=num_classes**2).reshape(num_classes, num_classes)
     num_changed = int((given != clean).sum())
     return {
         "realised_rate": num_changed / max(1, len(clean)),
-        "realised_matrix": (counts / np.maximum(counts.sum(1), 1)[:, None]).tolist(),
+        **_count_pairs(clean, given, num_classes),
         "num_changed": num_changed,
         "num_samples": len(clean),
         "labels_sha256": labels_sha256(given),
         "clean_sha256": labels_sha256(clean),
     }
+
+
+def _count_pairs(clean: np.ndarray, given: np.ndarray, num_classes: int) -> dict[str, Any]:
+    """Return the fractions of all pairs of classes, or with many classes the pairs that occur."""
+    pairs, counts = np.unique(clean * num_classes + given, return_counts=True)
+    if num_classes > DENSE_CLASSES:
+        found = zip((pairs // num_classes).tolist(), (pairs % num_classes).tolist(), counts.tolist(), strict=True)
+        return {"realised_matrix": None, "realised_counts": tuple(found)}
+    matrix = np.zeros((num_classes, num_classes), dtype=np.int64)
+    matrix.reshape(-1)[pairs] = counts
+    return {"realised_matrix": (matrix / np.maximum(matrix.sum(1), 1)[:, None]).tolist(), "realised_counts": None}
 
 
 def restate(manifest: Manifest, clean: np.ndarray, given: np.ndarray, remark: str) -> Manifest:

@@ -3,6 +3,8 @@
 import functools
 import hashlib
 import io
+import os
+import stat
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -63,8 +65,13 @@ class Files(Encoded):
         return len(self.paths)
 
     def open(self, position: int) -> BinaryIO:
-        """Open the file."""
-        return self.paths[position].open("rb")
+        """Open the file; a pipe, on which reading would wait for ever, is refused."""
+        # A pipe would block already here without O_NONBLOCK, which regular files ignore.
+        file = open(self.paths[position], "rb", opener=_open_without_waiting)  # noqa: SIM115
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise OSError("not a regular file")
+        return file
 
     def name(self, position: int) -> str:
         """Return the path."""
@@ -96,6 +103,10 @@ class Files(Encoded):
                 yield tuple(getattr(status, field) for field in fields)
             except OSError:  # decoding reports the missing file
                 yield ()
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class Blobs(Encoded):

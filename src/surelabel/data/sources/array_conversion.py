@@ -5,6 +5,7 @@ Labels are whole numbers or strings. Errors name the first bad row.
 """
 
 import warnings
+from collections import Counter
 
 import numpy as np
 import torch
@@ -88,7 +89,7 @@ def label_names(y: np.ndarray, class_names: tuple[str, ...] | None, where: str) 
     if y.ndim != 1 or y.dtype.kind not in "biuf" + _TEXT:
         raise DataError(f"{where} is {y.dtype} of shape {y.shape}; labels are (N,) whole numbers or strings")
     if y.dtype.kind in _TEXT:
-        return _check_names(as_text(y), class_names, where)
+        return _check_names(as_text(y, where), class_names, where)
     numbers = _whole_numbers(y, where)
     if class_names is None:
         return numbers.astype(np.str_)
@@ -99,21 +100,29 @@ def label_names(y: np.ndarray, class_names: tuple[str, ...] | None, where: str) 
 
 def unique_names(values: np.ndarray, source: str) -> tuple[str, ...]:
     """Return class names, which must differ from one another."""
-    names = tuple(map(str, as_text(values.reshape(-1))))
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"{source}: class_names holds {name!r} {names.count(name)} times; names must differ")
+    names = tuple(map(str, as_text(values.reshape(-1), f"{source}: class_names")))
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(f"{source}: class_names holds {name!r} {count} times; names must differ")
     return names
 
 
-def as_text(values: np.ndarray) -> np.ndarray:
-    """Return any values as str; bytes are UTF-8."""
-    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values.astype(np.str_)
+def as_text(values: np.ndarray, where: str) -> np.ndarray:
+    """Return any values (N,) as str; bytes are UTF-8."""
+    # Bytes that are not UTF-8 become code points that no text has, so that the check finds the row.
+    is_bytes = values.dtype.kind == "S"
+    text = np.char.decode(values, "utf-8", "surrogateescape") if is_bytes else values.astype(np.str_)
+    codes = np.ascontiguousarray(text).view(np.uint32).reshape(len(text), text.itemsize // 4)
+    bad = np.flatnonzero((((codes >= 0xD800) & (codes <= 0xDFFF)) | (codes > 0x10FFFF)).any(1))
+    if len(bad):
+        fault = "is not UTF-8" if is_bytes else "has a lone surrogate, which is not a character"
+        raise DataError(f"{where}: row {bad[0]} {fault}{and_more(len(bad))}; expected text")
+    return text
 
 
 def _whole_numbers(y: np.ndarray, where: str) -> np.ndarray:
     # Negated below, so that NaN, for which every comparison is false, is refused too.
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):  # 2^53 is infinite as a half-precision number
         is_label = (y >= 0) & (y == np.floor(y)) & (y < 2**53)
     _refuse(~is_label, y, where, "labels are whole numbers from 0, or strings")
     return y.astype(np.int64)

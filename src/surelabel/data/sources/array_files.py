@@ -21,6 +21,7 @@ from surelabel.data.sources.array_conversion import channels_first, check_inputs
 from surelabel.data.sources.arrays import ALIASES, ARRAY_NAMES, make_inputs, make_parts
 from surelabel.data.sources.interface import Parts
 from surelabel.errors import DataError
+from surelabel.files import refuse_special_file
 
 KIND = "an .npz file with x and y; an .npy file with its labels in another beside it"
 BUNDLED: tuple[str, ...] = ()
@@ -111,6 +112,7 @@ def _map_array(path: Path) -> np.ndarray:
 @contextlib.contextmanager
 def _readable(source: str | Path, kind: str, objects: str = "it holds Python objects") -> Iterator[None]:
     """Turn whatever NumPy raises into one line; Python objects are refused, not unpickled."""
+    refuse_special_file(Path(source))
     try:
         yield
     except FileNotFoundError:

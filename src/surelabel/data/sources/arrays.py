@@ -107,7 +107,7 @@ def _ids(arrays: Arrays, suffix: str, num_rows: int, source: str) -> np.ndarray:
     ids = _get(arrays, f"ids{suffix}", source)
     if ids.shape != (num_rows,):
         raise DataError(f"{source}: ids{suffix} has the shape {ids.shape}; expected one id for each of {num_rows} rows")
-    return as_text(ids)
+    return as_text(ids, f"{source}: ids{suffix}")
 
 
 def _inputs(arrays: Arrays, suffix: str, source: str) -> Inputs:

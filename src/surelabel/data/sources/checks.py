@@ -27,7 +27,10 @@ def refuse_not_utf8(path: Path) -> None:
 
 def resolve_inside(path: Path, root: Path, stores: Iterable[Path] = ()) -> Path:
     """Return the real path; raise if it leads out of the root and of the other `stores`."""
-    real = path.resolve()
+    try:
+        real = path.resolve()
+    except (OSError, RuntimeError):  # RuntimeError for a link to itself, until Python 3.13
+        raise DataError(f"{path}: a link that leads nowhere; remove it, or link it to a file") from None
     if not any(real.is_relative_to(folder) for folder in (root.resolve(), *stores)):
         raise DataError(f"{path}: leads out of {root}; copy the files, or give the folder they are in")
     return real

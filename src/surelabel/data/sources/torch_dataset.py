@@ -8,6 +8,7 @@ Classes are named by the attribute `classes`, as in torchvision's data sets.
 
 import io
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -182,7 +183,8 @@ def _class_names(data: Any) -> tuple[str, ...] | None:
     if not isinstance(classes, list | tuple) or not classes:
         return None
     names = [", ".join(map(str, name)) if isinstance(name, tuple | list) else str(name) for name in classes]
-    return tuple(name if names.count(name) == 1 else f"{name} ({number})" for number, name in enumerate(names))
+    counts = Counter(names)
+    return tuple(name if counts[name] == 1 else f"{name} ({number})" for number, name in enumerate(names))
 
 
 class _RowBuffer(ABC):

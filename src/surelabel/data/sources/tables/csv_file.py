@@ -8,6 +8,7 @@ is row 1.
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
@@ -21,6 +22,7 @@ import pyarrow.csv
 
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
+from surelabel.files import refuse_special_file
 
 SUFFIXES = (".csv", ".tsv")
 
@@ -58,6 +60,7 @@ def read_csv(source: str, allow_short_rows: bool = True) -> Table:
 
 
 def _open(source: str) -> _Content:
+    refuse_special_file(Path(source))
     try:
         content = Path(source).read_bytes()
     except FileNotFoundError:
@@ -73,9 +76,9 @@ def _read_header(file: _Content) -> list[str]:
     if header is None:
         raise DataError(f"{file.source}: an empty table; expected a header with the names of the columns")
     names = [cell.strip() for cell in header]
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(f"{file.source}: {names.count(name)} columns are called {name!r}; names must differ")
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise DataError(f"{file.source}: {count} columns are called {name!r}; names must differ")
     return header
 
 

@@ -20,6 +20,7 @@ from surelabel.data.sources.tables.columns import Roles
 from surelabel.data.sources.tables.rows import TablePart
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
+from surelabel.files import refuse_special_file
 
 SUFFIX = ".parquet"
 
@@ -91,6 +92,7 @@ def _concatenate(tables: list[pa.Table], where: str) -> pa.Table:
 def _readable(path: Path) -> Iterator[None]:
     """Turn the errors of reading a file into one line that names it."""
     refuse_not_utf8(path)
+    refuse_special_file(path)
     try:
         yield
     except FileNotFoundError:
