@@ -73,7 +73,7 @@ def run(
     words: Sequence[object],
     folder: Path,
     *,
-    fatal: int | None = None,
+    fatal: int | str | None = None,
     kill_after: float | None = None,
     is_counted: bool = False,
     save_every: float | None = None,
@@ -81,7 +81,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     prepare: Callable[[], None] | None = None,
 ) -> Ended:
-    """Run a command in `folder`; kill it before its change number `fatal`, or after some seconds.
+    """Run a command in `folder`; kill it at `fatal` (see victim.Hook), or after some seconds.
 
     `prepare` runs in a fresh process before its program, to set limits. Its output is
     kept beside `folder` meanwhile. A command that is too late is killed with its session.

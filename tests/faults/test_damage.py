@@ -11,10 +11,10 @@ CASES = [
     ("finished", "data.json", "garbage", "predict"),
     ("finished", "metrics.jsonl", "garbage", "report"),
     ("finished", "samples.parquet", "eight flipped bits", "export"),
-    ("finished", "model.safetensors", "eight flipped bits", "predict"),
+    ("finished", "model.safetensors", "flipped bits in the last quarter", "predict"),
     ("finished", "decisions.jsonl", "a flipped bit", "export"),
     ("finished", "done", "nothing", "audit"),
-    ("unfinished", "state.pt", "eight flipped bits", "resume"),
+    ("unfinished", "state.pt", "flipped bits in the last quarter", "resume"),
     ("unfinished", "labels.parquet", "a folder in its place", "resume"),
 ]
 

@@ -20,9 +20,12 @@ COUNT_FILE = "changes.count"
 
 
 class Hook:
-    """Counts changes below a folder, and kills the process before number `fatal`."""
+    """Counts changes below a folder, and kills the process before number `fatal`.
 
-    def __init__(self, folder: str, fatal: int | None) -> None:
+    `fatal` may also be a file: the process is killed before the first change after it exists.
+    """
+
+    def __init__(self, folder: str, fatal: int | str | None) -> None:
         self.folder, self.fatal, self.count = str(Path(folder).absolute()), fatal, 0
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -37,7 +40,7 @@ class Hook:
         if isinstance(path, int) or not str(Path(os.fsdecode(path)).absolute()).startswith(self.folder):
             return
         self.count += 1
-        if self.count == self.fatal:
+        if self.count == self.fatal or (isinstance(self.fatal, str) and Path(self.folder, self.fatal).exists()):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
