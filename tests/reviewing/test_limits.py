@@ -131,7 +131,13 @@ def server(started):
         time.sleep(0.1)
     before = started.memory("VmRSS")
     yield started
-    started.get("/api/progress")
+    for _ in range(100):  # until the server has noticed that the connections of the test are gone
+        with contextlib.suppress(ConnectionError):
+            started.get("/api/progress")
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail("the server does not answer any more")
     assert started.memory() - before < MOST_GROWTH
 
 
