@@ -7,7 +7,6 @@ with 1 if any is wrong. `--only` chooses parts, `--count` the number of cases of
 """
 
 import argparse
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -18,27 +17,27 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
+from bad_inputs import generate
 from clock import run_clock
 from damage import run_damage
 from disks import run_disks
 from hangs import run_hangs
 from hostile import run_hostile
+from judge_inputs import judge
 from kills import run_kills
 from tally import Options, Tally
 
 
 def run_inputs(options: Options) -> Tally:
-    """Try bad inputs: `bad_inputs.generate(seed, count)`, `bad_inputs.judge(case, folder)`."""
+    """Try bad data, configurations and options, each in a process of its own."""
     tally = Tally("inputs", planned=options.count or 300)
-    if importlib.util.find_spec("bad_inputs") is None:
-        tally.leave_out("bad inputs", "tests/faults/bad_inputs.py is missing")
-        return tally
-    import bad_inputs
-
-    for number, case in enumerate(bad_inputs.generate(options.seed, tally.planned)):
+    for number, case in enumerate(generate(options.seed, tally.planned)):
         folder = options.folder / str(number)
         folder.mkdir(parents=True)
-        tally.judge(f"{case} (input {number} of seed {options.seed})", bad_inputs.judge(case, folder))
+        verdict = judge(case, folder)
+        tally.judge(
+            f"{case.name!a} (input {number} of seed {options.seed})", None if verdict.is_right else verdict.said
+        )
         shutil.rmtree(folder, ignore_errors=True)
     return tally
 
