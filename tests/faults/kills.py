@@ -16,7 +16,7 @@ COUNT = 100
 VERDICT_CHANGES = 16
 """About as many changes come after the last epoch: the verdict, weights, `done`."""
 MOMENTS = ("first write", "any write", "any write", "verdict", "any time", "twice")
-"""In turns: how the moment of a kill is drawn."""
+"""How the moment of a kill is drawn."""
 OTHERS = ("export", "cache", "reproduce", "folds")
 """Kinds of commands that each get a tenth of the kills; the methods share the rest."""
 REPRODUCE = ["reproduce", "toy", "--workers", "2", "--out", "out"]
@@ -52,7 +52,7 @@ def run_kills(options: Options) -> Tally:
     for number in range(tally.planned):
         tenth = number % 10
         kind = OTHERS[tenth] if tenth < len(OTHERS) else names[(number - (number // 10 + 1) * len(OTHERS)) % len(names)]
-        moment = MOMENTS[(number + number // len(MOMENTS)) % len(MOMENTS)]
+        moment = options.random("moment", number).choice(MOMENTS)
         case = f"{kind}, {moment} (kill {number} of seed {options.seed})"
         tally.judge(case, kill_and_repeat(target_of(kind), moment, options, number))
     return tally
