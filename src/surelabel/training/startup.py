@@ -46,7 +46,7 @@ def check_or_write(
     if manifest is not None:
         run_dir.write_json("noise.json", manifest.to_dict())
     else:
-        (run_dir.path / "noise.json").unlink(missing_ok=True)  # of an interrupted start with noise
+        run_dir.remove("noise.json")  # of an interrupted start with noise
     run_dir.write_table("labels.parquet", _label_columns(corpus))
     run_dir.write_json("data.json", data)
 
@@ -57,7 +57,11 @@ def _check_noise(run_dir: RunDir, manifest: noise.Manifest | None) -> None:
     if (manifest is not None) != file.exists():
         fault = "there is none" if manifest is not None else "there is one, and no noise is configured"
         raise RunError(f"{file}: {fault}; start a new run")
-    faults = "" if manifest is None else noise.describe_differences(manifest, noise.read_manifest(file))
+    faults = (
+        ""
+        if manifest is None
+        else noise.describe_differences(manifest, noise.read_manifest(run_dir.checked("noise.json")))
+    )
     if faults:
         raise RunError(f"{file}: the noise is not what this run began with: {faults}; start a new run")
 
