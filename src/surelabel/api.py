@@ -158,9 +158,11 @@ def resume(
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
     """Refuse foreign methods: a run directory must not decide which code is imported."""
-    name = run_dir.config().method.name
-    if "." in name and not trust:
-        raise RunError(f"{run_dir.path}: its method {name} is not part of surelabel; trust=True (--trust) imports it")
+    method = run_dir.config().method
+    if method.is_foreign and not trust:
+        raise RunError(
+            f"{run_dir.path}: its method {method.name} is not part of surelabel; trust=True (--trust) imports it"
+        )
 
 
 def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:

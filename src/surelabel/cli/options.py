@@ -171,6 +171,9 @@ def configuration(
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Any setting, e.g. method.penalty_weight=10; goes over all."),
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Import a method that is not part of surelabel and that FILE names.")
+    ] = False,
 ) -> RunConfig:
     """Combine all settings, and check what can be checked without the data."""
     content: dict[str, Any] = {} if config is None else read_config(config)
@@ -200,9 +203,17 @@ def configuration(
     for field, value in named.items():
         if value is not None:
             set_field(content, field, value)
-    for assignment in set_ or []:
-        set_field(content, *parsed_assignment(assignment))
-    return _validate(content)
+    assignments = [parsed_assignment(assignment) for assignment in set_ or []]
+    for assignment in assignments:
+        set_field(content, *assignment)
+    settings = _validate(content)
+    typed = method is not None or any(name in ("method", "method.name") for name, _ in assignments)
+    if config is not None and settings.method.is_foreign and not (typed or trust):
+        raise ConfigError(
+            f"{config}: its method {settings.method.name} is not part of surelabel; --trust imports it, "
+            "--method NAME chooses another"
+        )
+    return settings
 
 
 def _choose_component(content: dict[str, Any], part: str, name: str | None) -> None:
