@@ -188,6 +188,32 @@ def locked(
 
 
 @contextlib.contextmanager
+def locked_folder(path: Path, busy: Callable[[], None]) -> Iterator[bool]:
+    """Lock a folder, without a file in it; yield False if its file system cannot.
+
+    If another process holds the lock, `busy` is called before waiting.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield _lock_folder(descriptor, busy)
+    finally:
+        os.close(descriptor)
+
+
+def _lock_folder(descriptor: int, busy: Callable[[], None]) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        busy()
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
 def opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> Iterator[int]:
     """Open a regular file, by default to append, and yield its descriptor; refuse any link."""
     refuse_link(path)
