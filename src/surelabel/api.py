@@ -100,6 +100,8 @@ def fit_config(
 ) -> RunDir:
     """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
     run_dir = RunDir(out)
+    if run_dir.path.exists() and not run_dir.path.is_dir():
+        raise RunError(f"{out}: is a file; a run is written to a folder, choose a new one")
     if not has_nonzero_rank() and not run_dir.is_free:
         hint = (
             f"go on with: surelabel resume {shlex.quote(str(out))}"

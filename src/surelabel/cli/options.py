@@ -17,7 +17,7 @@ import typer.core
 import surelabel
 from surelabel import console
 from surelabel.config import RunConfig, validate
-from surelabel.errors import ConfigError, SurelabelError
+from surelabel.errors import ConfigError, SurelabelError, describe_os_error
 from surelabel.overrides import parsed_assignment, read_config, set_field
 
 COMMANDS = (
@@ -52,7 +52,7 @@ class CommandGroup(typer.core.TyperGroup):
         except SurelabelError as error:
             code = _failed(str(error))
         except OSError as error:
-            code = _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            code = _failed(describe_os_error(error))
         except typer.Abort:
             code = 130
         except Exception as error:

@@ -167,7 +167,7 @@ def unpack_run(content: dict[str, bytes], path: Path, config: RunConfig) -> None
         # `done` is written last: it says that the run is complete.
         for name in [*(content.keys() - {"config.json", "done"}), "done"]:
             run.write(name, partial(_fill, content[name]))
-        run.remove(run.state_file.name)  # of an earlier attempt on this machine
+        run.state_file.unlink(missing_ok=True)  # of an earlier attempt on this machine
 
 
 def _fill(content: bytes, path: Path) -> None:

@@ -4,7 +4,7 @@
 
 The checksum of a file is written before the file itself takes its place, and the one before is kept
 beside it: after a crash at any point the file has one of them. Files that are not listed, as all of
-runs without checksums.json, are not checked.
+runs without checksums.json, are not checked. A deleted file, such as state.pt, may stay listed.
 """
 
 import contextlib
@@ -41,11 +41,10 @@ class Checksums:
             before = before[:1]  # else a crash may have left the file with any of them
         self._write({**known, name: list(dict.fromkeys([found, *before]))})
 
-    def forget(self, *names: str) -> None:
-        """Stop checking these files."""
-        known = self._read()
-        if any(name in known for name in names):
-            self._write({name: sums for name, sums in known.items() if name not in names})
+    def forget(self, name: str) -> None:
+        """Stop checking a file."""
+        if name in (known := self._read()):
+            self._write({other: sums for other, sums in known.items() if other != name})
 
     def lists(self, name: str) -> bool:
         """Return whether a file is checked."""

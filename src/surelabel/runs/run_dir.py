@@ -157,11 +157,6 @@ class RunDir:
         text = json.dumps(content, indent=2, allow_nan=False) + "\n"
         self.write(name, lambda path: path.write_text(text, encoding="utf-8"))
 
-    def remove(self, name: str) -> None:
-        """Delete a file, if it is there."""
-        (self.path / name).unlink(missing_ok=True)
-        self._checksums.forget(name)
-
     def checked(self, name: str, remedy: str | None = None) -> Path:
         """Return the path of a file to read; raise if it is missing, or not as it was written.
 

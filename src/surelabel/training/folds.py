@@ -86,7 +86,7 @@ def _judge_fold(setup: Setup, number: int, fold_of: np.ndarray, rows: np.ndarray
     found = _predict(trained, setup.corpus, rows)
     if distributed.is_first():
         run_dir.write_tensors(PREDICTIONS, {"log_probability": found})
-        run_dir.remove(run_dir.state_file.name)
+        run_dir.state_file.unlink(missing_ok=True)
     return found.numpy()
 
 

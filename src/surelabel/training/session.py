@@ -137,5 +137,5 @@ def _write_results(engine: Engine, run_dir: RunDir, left_out: dict[str, np.ndarr
     run_dir.write_tensors(run_dir.weights_file.name, weights)
     run_dir.rewrite_metrics(engine.history)
     run_dir.write_json("done", summarise(engine))
-    run_dir.remove(run_dir.state_file.name)
+    run_dir.state_file.unlink(missing_ok=True)
     folds.remove(run_dir)

@@ -46,7 +46,7 @@ def check_or_write(
     if manifest is not None:
         run_dir.write_json("noise.json", manifest.to_dict())
     else:
-        run_dir.remove("noise.json")  # of an interrupted start with noise
+        (run_dir.path / "noise.json").unlink(missing_ok=True)  # of an interrupted start with noise
     run_dir.write_table("labels.parquet", _label_columns(corpus))
     run_dir.write_json("data.json", data)
 
