@@ -1,5 +1,6 @@
 """The page on adding a method: its code trains by name from a temporary package."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -66,6 +67,39 @@ def test_a_run_does_not_decide_what_code_is_imported(tiny, tmp_path):
         with pytest.raises(surelabel.SurelabelError, match=r"my_methods\.doubt is not part of surelabel.*--trust"):
             use(run.path)
     assert "my_methods.doubt" not in sys.modules
+
+
+@pytest.mark.usefixtures("package")
+class TestConfigurationFile:
+    """A configuration file does not decide what code is imported; the user's own words do."""
+
+    @pytest.fixture
+    def file(self, tiny, tmp_path):
+        content = tiny("my_methods.doubt", train__epochs=1)
+        (tmp_path / "foreign.json").write_text(json.dumps(content))
+        return tmp_path / "foreign.json"
+
+    @pytest.mark.parametrize("command", [("fit", "--out", "run"), ("plan",), ("fit", "--dry-run")])
+    @pytest.mark.parametrize("more", [(), ("--set", "method.momentum=0.5")])
+    def test_it_is_refused(self, file, tmp_path, monkeypatch, call, command, more):
+        monkeypatch.chdir(tmp_path)
+        result = call(*command, "--config", file, *more)
+        assert result.exit_code == 2
+        assert f"{file}: its method my_methods.doubt is not part of surelabel; --trust imports it" in result.stderr
+        assert "my_methods.doubt" not in sys.modules
+        assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize(
+        "words", [("--trust",), ("--method", "my_methods.doubt"), ("--set", "method.name=my_methods.doubt")]
+    )
+    def test_it_is_imported_if_the_user_says_so(self, file, tmp_path, done, words):
+        done("fit", "--config", file, "--out", tmp_path / "run", *words)
+        assert "my_methods.doubt" in sys.modules
+
+    def test_export_says_what_the_command_that_it_advises_needs(self, file, tmp_path, done):
+        done("fit", "--config", file, "--out", tmp_path / "run", "--trust")
+        said = done("export", tmp_path / "run").splitlines()
+        assert "--trust if you trust" in said[said.index(next(line for line in said if line[:8] == "Retrain:")) + 1]
 
 
 @pytest.mark.usefixtures("package")

@@ -100,6 +100,8 @@ def fit_config(
 ) -> RunDir:
     """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
     run_dir = RunDir(out)
+    if run_dir.path.exists() and not run_dir.path.is_dir():
+        raise RunError(f"{out}: is a file; a run is written to a folder, choose a new one")
     if not has_nonzero_rank() and not run_dir.is_free:
         hint = (
             f"go on with: surelabel resume {shlex.quote(str(out))}"
@@ -159,9 +161,11 @@ def resume(
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
     """Refuse foreign methods: a run directory must not decide which code is imported."""
-    name = run_dir.config().method.name
-    if "." in name and not trust:
-        raise RunError(f"{run_dir.path}: its method {name} is not part of surelabel; trust=True (--trust) imports it")
+    method = run_dir.config().method
+    if method.is_foreign and not trust:
+        raise RunError(
+            f"{run_dir.path}: its method {method.name} is not part of surelabel; trust=True (--trust) imports it"
+        )
 
 
 def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:

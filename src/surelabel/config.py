@@ -164,6 +164,11 @@ class MethodConfig(Part):
     def _resolve_alias(cls, value: str) -> str:
         return METHOD_ALIASES.get(value, value)
 
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the name is that of a module outside surelabel, whose code would be imported."""
+        return "." in self.name and not self.name.startswith("surelabel.methods.")
+
 
 class ModelConfig(Part):
     """The network."""

@@ -51,11 +51,12 @@ def say_prose(text: str) -> None:
 
 
 def tell(text: str) -> None:
-    """Print a line on stderr."""
+    """Print a line on stderr; nothing is said, and nothing stops, if its terminal is gone."""
     if not has_nonzero_rank():
         import typer
 
-        typer.echo(text, err=True)
+        with contextlib.suppress(OSError):
+            typer.echo(text, err=True)
 
 
 def say_json(content: Any) -> None:

@@ -1,5 +1,7 @@
 """Errors that users can cause; the command line prints them on one line and exits with code 2."""
 
+import errno
+
 
 class SurelabelError(Exception):
     """An error the user can fix: the message names what is wrong and what is allowed."""
@@ -19,3 +21,10 @@ class RunError(SurelabelError):
 
 class NotFiniteError(SurelabelError):
     """A loss term is no longer finite; the last good state is kept."""
+
+
+def describe_os_error(error: OSError) -> str:
+    """Say on one line which file the system could not read or write, and why."""
+    reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return f"{reason}; free some space first" if is_full else reason

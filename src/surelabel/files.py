@@ -12,12 +12,14 @@ the journal itself, shared for readers, even in a run directory that is read-onl
 
 import contextlib
 import csv
+import hashlib
 import os
 import re
 import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,21 +27,26 @@ from surelabel.errors import ConfigError, DataError, RunError, SurelabelError
 
 TEMPORARY_SUFFIX = ".tmp"
 """Suffix of unfinished files and folders."""
+Stamp = tuple[int, ...] | None
+"""What changes whenever a file is replaced; None if there is no file."""
 
 
-def replace(path: Path, write: Callable[[Path], Any]) -> None:
+def replace(path: Path, write: Callable[[Path], Any], record: Callable[[str], Any] | None = None) -> None:
     """Let `write` fill a new file beside `path`, then rename it to `path` in one atomic step.
 
     A link at `path` is replaced; its target is not touched. Devices and pipes are refused, because
-    a file would take their place.
+    a file would take their place. `record` gets the checksum of the new file before it is renamed.
     """
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path}: is not a regular file; expected a file, or a new name")
-    with new_file(path) as temporary:
+    with naming(path), new_file(path) as temporary:
         write(temporary)
-        sync(temporary)
+        if record is None:
+            sync(temporary)
+        else:
+            record(_sync_and_hash(temporary))
         temporary.replace(path)
-    sync(path.parent)
+        sync(path.parent)
 
 
 def replace_text(path: Path, text: str) -> None:
@@ -106,6 +113,42 @@ def replace_csv(
 
 
 @contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name `path` in errors of the disk; libraries drop its name, or even that it was the disk."""
+    try:
+        yield
+    except Exception as error:
+        number = _error_number(error)
+        if number is None:
+            raise
+        raise OSError(number, os.strerror(number), str(path)) from error
+
+
+def _error_number(error: BaseException) -> int | None:
+    """Return the errno behind an error: PyTorch and safetensors raise their own kinds."""
+    # torch.save raises a RuntimeError while it handles the error of the file.
+    cause = error.__context__ if isinstance(error, RuntimeError) and error.__context__ else error
+    if isinstance(cause, OSError):
+        return cause.errno
+    found = re.search(r"I/O error.*\(os error (\d+)\)", str(error))
+    return None if found is None else int(found[1])
+
+
+def checksum(path: Path) -> str:
+    """Return the SHA-256 of a file, read in small parts."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync_and_hash(path: Path) -> str:
+    """Hash a new file while the disk writes it."""
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(checksum, path)
+        sync(path)
+        return found.result()
+
+
+@contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
     """Create an empty file with a random name beside `path`; remove it unless renamed."""
     temporary = _random_name(path)
@@ -143,7 +186,7 @@ def remove_unfinished(folder: Path) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Append a line to a text file and wait until it is on disk."""
-    with opened(path) as descriptor, os.fdopen(descriptor, "ab", closefd=False) as file:
+    with naming(path), opened(path) as descriptor, os.fdopen(descriptor, "ab", closefd=False) as file:
         file.write(f"{line}\n".encode())
         file.flush()
         os.fsync(descriptor)
@@ -173,6 +216,32 @@ def locked(
                 busy()
             fcntl.flock(descriptor, kind)
         yield descriptor
+
+
+@contextlib.contextmanager
+def locked_folder(path: Path, busy: Callable[[], None]) -> Iterator[bool]:
+    """Lock a folder, without a file in it; yield False if its file system cannot.
+
+    If another process holds the lock, `busy` is called before waiting.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield _lock_folder(descriptor, busy)
+    finally:
+        os.close(descriptor)
+
+
+def _lock_folder(descriptor: int, busy: Callable[[], None]) -> bool:
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        busy()
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
@@ -214,6 +283,15 @@ def refuse_overwriting(out: Path, inputs: Iterable[Path], option: str = "--out")
         if path.exists() and (out.samefile(path) or (path.is_dir() and real.is_relative_to(path.resolve()))):
             same = "is the input" if out.samefile(path) else "lies in the input folder"
             raise ConfigError(f"{option} {out}: {same} {path}, which must not be lost; choose another place")
+
+
+def stamp(path: Path) -> Stamp:
+    """Return a value that changes whenever a file is replaced; None if there is no file."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def sync(path: Path) -> None:

@@ -19,6 +19,7 @@ from surelabel import api
 from surelabel.cli import app
 from surelabel.console import plain, sparkline
 from surelabel.engine.loop import Interrupted
+from surelabel.errors import RunError
 from surelabel.runs.run_dir import RunDir
 
 QUICK = ["--epochs", "2", "--threads", "1", "--model", "mlp", "--set", "model.widths=[8]"]
@@ -104,6 +105,26 @@ class TestFit:
         second = as_json("fit", "toy.npz", "--method", "gce", *QUICK)
         assert (first["run"], second["run"]) == ("runs/toy-gce-1", "runs/toy-gce-2")
         assert RunDir.open(second["run"]).is_done
+
+    def test_default_folder_is_claimed_before_training(self, folder, monkeypatch):
+        write_npz(folder / "toy.npz")
+        seen = []
+
+        def fail_in_a_second_run(*_, **__):
+            seen.append(sorted(path.name for path in (folder / "runs").iterdir()))
+            if len(seen) < 3:
+                refused("fit", "toy.npz", "--method", "gce", *QUICK)
+            raise RunError("not now")
+
+        monkeypatch.setattr(api, "fit_config", fail_in_a_second_run)
+        assert "not now" in refused("fit", "toy.npz", "--method", "gce", *QUICK)
+        assert seen == [[f"toy-gce-{number}" for number in range(1, count + 1)] for count in (1, 2, 3)]
+        assert not (folder / "runs").exists()  # what stayed empty is removed
+
+    def test_a_file_in_the_place_of_the_folder(self, folder):
+        (folder / "notes.txt").write_text("mine")
+        assert "notes.txt: is a file; a run is written to a folder" in refused("fit", "digits", "--out", "notes.txt")
+        assert (folder / "notes.txt").read_text() == "mine"
 
     def test_json(self, folder):
         result = as_json("fit", "digits", "--out", "r", "--noise", "pair:0.3", *QUICK)
@@ -449,7 +470,7 @@ class TestProcesses:
     def toy(self, folder):
         return write_npz(folder / "toy.npz", rows=1500).name
 
-    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
     def test_signal_saves_and_resume_finishes(self, folder, toy, number, code):
         process = started("fit", toy, "--out", "r", *QUICK, "--epochs", "60", "--json")
         wait_for(folder / "r/metrics.jsonl", process)

@@ -54,6 +54,27 @@ class TestFolder:
 
 
 class TestArray:
+    @pytest.mark.parametrize("place", [-1, 150, 3])
+    def test_a_flipped_bit_is_noticed_and_the_array_made_again(self, folder, caplog, place):
+        fill = Fill()
+        get(fill)
+        content = bytearray(cache.array_path(KEY).read_bytes())
+        content[place] ^= 1
+        cache.array_path(KEY).write_bytes(content)
+        with caplog.at_level(logging.WARNING, "surelabel"):
+            found = get(fill)
+        assert found.tolist() == EXPECTED.tolist()
+        assert fill.calls == 2
+        assert f"{cache.array_path(KEY)}: incomplete or damaged; it is made again" in caplog.text
+        assert cache.find(KEY).about == {}
+
+    def test_an_array_of_version_0_1_0_has_no_checksum_and_is_read(self, folder):
+        fill = Fill()
+        get(fill)
+        (folder / f"{KEY}.json").write_text("{}")
+        assert get(fill).tolist() == EXPECTED.tolist()
+        assert fill.calls == 1
+
     def test_made_once_and_read_again(self, folder):
         fill = Fill()
         for _ in range(3):

@@ -120,6 +120,14 @@ def test_nothing_in_it_is_executed(tmp_path):
     with pytest.raises(RunError, match=r"state\.pt: not readable as resume state") as caught:
         load(RunDir(tmp_path), CPU)
     assert "\n" not in str(caught.value)
+    assert "Python objects, which are never loaded" in str(caught.value)
+    assert "weights_only" not in str(caught.value)  # PyTorch's advice how to load it all the same
+
+
+def test_a_state_without_some_of_its_parts(tmp_path):
+    torch.save({"modules": {}}, tmp_path / "state.pt")
+    with pytest.raises(RunError, match=r"state\.pt: not readable as resume state: parts of it are missing"):
+        load(RunDir(tmp_path), CPU)
 
 
 @pytest.mark.parametrize("content", [b"", b"half a state"])

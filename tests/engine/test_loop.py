@@ -292,8 +292,8 @@ def test_held_out_rows_get_a_marked_verdict_from_predictions(tiny, tmp_path):
 def test_run_directory_is_whole(tiny, tmp_path):
     run = fit(tiny("car"), tmp_path / "run")
     assert {p.name for p in run.path.iterdir()} == {
-        "calibration.parquet", "config.json", "data.json", "done", "env.json", "labels.parquet", "lock",
-        "metrics.jsonl", "model.safetensors", "noise.json", "samples.parquet", "second_opinion.json",
+        "calibration.parquet", "checksums.json", "config.json", "data.json", "done", "env.json", "labels.parquet",
+        "lock", "metrics.jsonl", "model.safetensors", "noise.json", "samples.parquet", "second_opinion.json",
     }  # fmt: skip
     assert run.data()["schema"] == 2
     assert {"torch", "python", "device", "processes", "threads"} <= json.loads(
@@ -522,11 +522,11 @@ def test_crash_while_any_file_is_written_loses_nothing(tiny, tmp_path, monkeypat
     for fatal in range(1, 99):
         out, calls = tmp_path / f"run{fatal}", iter(range(1, 99))
 
-        def dying(path, action, fatal=fatal, calls=calls):
+        def dying(path, action, record=None, fatal=fatal, calls=calls):
             if next(calls) == fatal:
                 path.with_name(f".{path.name}.1.tmp").write_bytes(b"half")  # what SIGKILL leaves behind
                 raise KilledError
-            replace(path, action)
+            replace(path, action, record)
 
         monkeypatch.setattr(files, "replace", dying)
         try:

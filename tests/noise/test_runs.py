@@ -12,6 +12,7 @@ from surelabel.cli import app
 from surelabel.engine.loop import Interrupted
 from surelabel.errors import RunError
 from surelabel.noise import read_manifest, verify
+from surelabel.runs import checksums
 
 
 @pytest.fixture
@@ -24,6 +25,7 @@ def begun(tiny, tmp_path):
 
 
 def edit(file, **changes):
+    (file.parent / checksums.FILE_NAME).unlink()
     file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
 
 

@@ -100,6 +100,32 @@ def test_a_link_in_an_outputs_place_is_replaced_itself(scene, victim, done, name
     assert not (scene / "done" / name).is_symlink()
 
 
+@pytest.mark.parametrize("name", ["checksums.json", "config.json", "state.pt", "data.json", "done", "labels.parquet"])
+def test_a_link_in_the_place_of_a_file_of_the_run_is_not_written_through(scene, victim, call, name):
+    (scene / "stopped" / name).unlink(missing_ok=True)
+    (scene / "stopped" / name).symlink_to(victim)
+    result = call("resume", "stopped")
+    assert result.exit_code == 0 or result.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_a_pipe_in_the_place_of_the_checksums_is_refused(scene, call):
+    (scene / "done" / "checksums.json").unlink()
+    os.mkfifo(scene / "done" / "checksums.json")
+    result = call("audit", "done")
+    assert result.exit_code == 2
+    assert "done/checksums.json: not readable as checksums" in result.stderr
+
+
+def test_leftovers_of_exports_are_removed_and_links_among_them_not_followed(scene, victim, done):
+    for name in (".export.4711.tmp", ".export.0123456789abcdef.tmp"):
+        for run in ("done", "stopped"):
+            (scene / run / name).mkdir()
+            (scene / run / name / "inner").symlink_to(victim.parent)
+    done("export", "done")
+    done("resume", "stopped")
+    assert [path.name for run in ("done", "stopped") for path in (scene / run).glob(".*")] == []
+
+
 def test_metrics_are_not_appended_through_a_link(scene, victim, call):
     (scene / "stopped" / "metrics.jsonl").unlink(missing_ok=True)
     (scene / "stopped" / "metrics.jsonl").symlink_to(victim)

@@ -1,18 +1,22 @@
 """The run directory: whole files, one process at a time, and one-line errors."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from surelabel.config import RunConfig
 from surelabel.errors import ConfigError, RunError
+from surelabel.runs import checksums
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 HOLD = """
 import sys
+from pathlib import Path
 from surelabel.runs import RunDir
 with RunDir(sys.argv[1]).locked():
     print("held", flush=True)
@@ -26,7 +30,7 @@ def run(tmp_path) -> RunDir:
 
 
 def names(run: RunDir) -> list[str]:
-    return sorted(path.name for path in run.path.iterdir())
+    return sorted(path.name for path in run.path.iterdir() if path.name != checksums.FILE_NAME)
 
 
 def message(caught) -> str:
@@ -168,7 +172,8 @@ class TestMetrics:
         assert run.metrics() == list(self.ROWS)
 
     def test_a_last_line_cut_short_by_a_crash_is_not_an_epoch(self, run):
-        run.rewrite_metrics(self.ROWS)
+        for row in self.ROWS:
+            run.append_metrics(row)
         file = run.path / "metrics.jsonl"
         for cut in (1, 5, 20):
             file.write_text("".join(json.dumps(row) + "\n" for row in self.ROWS)[:-cut])
@@ -180,6 +185,31 @@ class TestMetrics:
         with pytest.raises(RunError, match=r"metrics.jsonl: line 2 is not readable") as caught:
             run.metrics()
         message(caught)
+
+    @pytest.mark.parametrize(
+        ("line", "fault"),
+        [
+            (b"3", "should be a valid dictionary"),
+            (b"{}", "epoch: field required"),
+            (b'{"epoch": "x"}', "epoch: "),
+            (b'{"epoch": 1, "tests": [1]}', "tests: "),
+            (b'{"epoch": 1, "tests": {"test": {"top1": "high"}}}', "tests.test.top1: "),
+            (b'{"epoch": 1, "terms": 3}', "terms: "),
+            (b'{"epoch": 1, "loss": "\xff', ""),
+        ],
+    )
+    def test_a_line_that_is_not_of_an_epoch(self, run, line, fault):
+        (run.path / "metrics.jsonl").write_bytes(line + b'\n{"epoch": 2}\n')
+        with pytest.raises(RunError, match=rf"metrics.jsonl: line 1 is not readable: .*{fault}") as caught:
+            run.metrics()
+        message(caught)
+
+    def test_a_finished_run_has_no_line_cut_short(self, run):
+        (run.path / "metrics.jsonl").write_text('{"epoch": 1}\n{"epo')
+        assert len(run.metrics()) == 1
+        run.write_json("done", {})
+        with pytest.raises(RunError, match="line 2 is not readable"):
+            run.metrics()
 
 
 class TestTables:
@@ -214,6 +244,15 @@ class TestTables:
             (run.path / "labels.parquet").write_bytes(content)
         with pytest.raises(RunError, match=r"labels\.parquet: not readable") as caught:
             run.labels()
+        message(caught)
+
+    @pytest.mark.parametrize("name", ["data.json", "labels.parquet", "metrics.jsonl"])
+    @pytest.mark.parametrize("make", ["mkdir", "mkfifo"])
+    def test_a_folder_or_a_pipe_in_a_files_place(self, run, name, make):
+        (Path.mkdir if make == "mkdir" else os.mkfifo)(run.path / name)
+        read = {"d": run.data, "l": run.labels, "m": run.metrics}[name[0]]
+        with pytest.raises(RunError, match=rf"{name}: not readable: expected a file") as caught:
+            read()
         message(caught)
 
     def test_samples_are_of_a_finished_run(self, run):

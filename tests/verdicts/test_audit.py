@@ -14,6 +14,10 @@ from surelabel.runs.run_dir import CALIBRATION_FILE
 from surelabel.verdicts import Audit, calibration
 
 
+def write_samples(run, table):
+    run.write("samples.parquet", lambda path: pq.write_table(table, path))
+
+
 def test_the_table_is_ranked_by_p_wrong_and_says_all(run_of):
     table = surelabel.audit(run_of())
     assert len(table) == 600
@@ -46,7 +50,7 @@ class TestStoredCalibration:
         samples = run.samples()
         values = pa.array(np.where(np.arange(600) == 7, 0.999, 0.25))
         place = samples.column_names.index("p_wrong")
-        pq.write_table(samples.set_column(place, "p_wrong", values), run.path / "samples.parquet")
+        write_samples(run, samples.set_column(place, "p_wrong", values))
         table = surelabel.audit(run)
         assert table.columns["id"][0] == "row/00007"
         assert table.noise_rate.num_wrong == pytest.approx(0.25 * 599 + 0.999)
@@ -55,7 +59,7 @@ class TestStoredCalibration:
     def test_a_missing_or_damaged_file_is_named(self, run_of, content):
         run = run_of()
         file = run.path / CALIBRATION_FILE
-        file.unlink() if content is None else file.write_bytes(content)
+        file.unlink() if content is None else run.write_stream(CALIBRATION_FILE, lambda out: out.write(content))
         with pytest.raises(RunError, match=r"calibration\.parquet: not readable"):
             surelabel.audit(run)
 
@@ -77,7 +81,8 @@ class TestStoredCalibration:
 
     def test_a_curve_that_is_missing_is_named(self, run_of):
         run, without = run_of(num_rows=900, held_out=300), run_of()
-        (run.path / CALIBRATION_FILE).write_bytes((without.path / CALIBRATION_FILE).read_bytes())
+        content = (without.path / CALIBRATION_FILE).read_bytes()
+        run.write_stream(CALIBRATION_FILE, lambda out: out.write(content))
         with pytest.raises(RunError, match=r"calibration\.parquet: holds no curve for prediction"):
             surelabel.audit(run)
 
@@ -115,7 +120,7 @@ def test_a_label_is_counted_once_however_little_is_known_of_other_classes(run_of
     for name, values in rows.items():
         place = table.column_names.index(name)
         table = table.set_column(place, name, values.cast(table.schema.field(name).type))
-    pq.write_table(table, run.path / "samples.parquet")
+    write_samples(run, table)
     assert surelabel.audit(run).joint_counts.sum(0) == pytest.approx(np.bincount(given))
 
 
@@ -180,7 +185,7 @@ def test_a_class_that_would_be_lost_is_named(tmp_path, run_of):
     for name, values in (("quality", quality), ("first_learned", epoch), ("suggested", suggested)):
         place = table.column_names.index(name)
         table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
-    pq.write_table(table, run.path / "samples.parquet")
+    write_samples(run, table)
     audit = surelabel.audit(run)
     assert list(audit.losing) == ["owl"]
     assert any("labels 'owl'" in text and "cap the changes" in text for text in audit.warnings)
@@ -220,7 +225,7 @@ def test_held_out_rows_have_a_curve_of_their_own_and_trusted_ones_are_right(run_
     verdict = samples["verdict"].to_pylist()
     verdict[:50] = ["trusted"] * 50
     place = samples.column_names.index("verdict")
-    pq.write_table(samples.set_column(place, "verdict", pa.array(verdict)), run.path / "samples.parquet")
+    write_samples(run, samples.set_column(place, "verdict", pa.array(verdict)))
     table = surelabel.audit(run)
     assert (table.p_wrong[table.columns["verdict"] == "trusted"] == 0).all()
     assert set(table.columns["verdict"][-50:]) == {"trusted"}

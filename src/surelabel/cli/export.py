@@ -103,6 +103,8 @@ def _write(
     _say_counts(run, table, written, has_more=rules.accept == "safe")
     if not is_object(run_dir.config().data.source):
         console.say(f"Retrain: {shlex.join(_retrain_command(run_dir, folder))}")
+        if (method := run_dir.config().method).is_foreign:
+            console.say(f"  Its method {method.name} is not part of surelabel: add --trust if you trust that module")
 
 
 def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) -> None:

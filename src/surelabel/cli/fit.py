@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import shlex
 import signal
 import time
@@ -16,6 +17,7 @@ from surelabel.cli.audit import NUM_SHOWN, say_findings, say_ranked
 from surelabel.cli.options import Json, app, takes_settings
 from surelabel.cli.plan import say_plan
 from surelabel.config import RunConfig
+from surelabel.errors import RunError, describe_os_error
 
 if TYPE_CHECKING:
     from surelabel.runs.run_dir import RunDir
@@ -40,14 +42,41 @@ def fit(
     """Train on labels that may be wrong, and judge every one of them."""
     if dry_run:
         say_plan(settings, json)
+    elif out is not None:
+        _fit(settings, out, log or [], json)
     else:
-        _fit(settings, out or _free_folder(settings), log or [], json)
+        with _new_folder(settings) as free:
+            _fit(settings, free, log or [], json)
 
 
-def _free_folder(settings: RunConfig) -> Path:
-    name = f"{Path(settings.data.source).resolve().stem}-{settings.method.name}"
-    candidates = (Path("runs") / f"{name}-{number}" for number in itertools.count(1))
-    return next(path for path in candidates if not path.exists())
+@contextlib.contextmanager
+def _new_folder(settings: RunConfig) -> Iterator[Path]:
+    """Create runs/DATA-METHOD-NUMBER with the first free number; remove it if it stays empty.
+
+    Processes that train together choose the same name, so it is not created for them.
+    """
+    name, runs = f"{Path(settings.data.source).resolve().stem}-{settings.method.name}", Path("runs")
+    candidates = (runs / f"{name}-{number}" for number in itertools.count(1))
+    if settings.train.devices > 1 or "WORLD_SIZE" in os.environ:
+        yield next(path for path in candidates if not path.exists())
+        return
+    made = [] if runs.exists() else [runs]
+    made.append(next(path for path in candidates if _create(path)))
+    try:
+        yield made[-1]
+    finally:
+        with contextlib.suppress(OSError):
+            for path in reversed(made):
+                path.rmdir()
+
+
+def _create(folder: Path) -> bool:
+    """Create a folder; return False if it exists, as when another process has just created it."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _fit(settings: RunConfig, out: Path, log: list[str], json: bool) -> None:
@@ -71,6 +100,11 @@ def saying_how_to_resume(run: Path | None) -> Iterator[None]:
 
     try:
         yield
+    except OSError as error:
+        if run is None or not (run / "data.json").is_file():
+            raise
+        place = shlex.quote(str(run))
+        raise RunError(f"{describe_os_error(error)}; all that was saved is kept: surelabel resume {place}") from error
     except Interrupted as error:
         console.tell(
             "stopped"

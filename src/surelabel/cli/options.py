@@ -17,7 +17,7 @@ import typer.core
 import surelabel
 from surelabel import console
 from surelabel.config import RunConfig, validate
-from surelabel.errors import ConfigError, SurelabelError
+from surelabel.errors import ConfigError, SurelabelError, describe_os_error
 from surelabel.overrides import parsed_assignment, read_config, set_field
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class CommandGroup(typer.core.TyperGroup):
         except SurelabelError as error:
             code = _failed(str(error))
         except OSError as error:
-            code = _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+            code = _failed(describe_os_error(error))
         except typer.Abort:
             code = 130
         except Exception as error:
@@ -177,6 +177,9 @@ def configuration(
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Any setting, e.g. method.penalty_weight=10; goes over all."),
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Import a method that is not part of surelabel and that FILE names.")
+    ] = False,
 ) -> RunConfig:
     """Combine all settings, and check what can be checked without the data."""
     content: dict[str, Any] = {} if config is None else read_config(config)
@@ -206,9 +209,17 @@ def configuration(
     for field, value in named.items():
         if value is not None:
             set_field(content, field, value)
-    for assignment in set_ or []:
-        set_field(content, *parsed_assignment(assignment))
-    return _validate(content)
+    assignments = [parsed_assignment(assignment) for assignment in set_ or []]
+    for assignment in assignments:
+        set_field(content, *assignment)
+    settings = _validate(content)
+    typed = method is not None or any(name in ("method", "method.name") for name, _ in assignments)
+    if config is not None and settings.method.is_foreign and not (typed or trust):
+        raise ConfigError(
+            f"{config}: its method {settings.method.name} is not part of surelabel; --trust imports it, "
+            "--method NAME chooses another"
+        )
+    return settings
 
 
 def _choose_component(content: dict[str, Any], part: str, name: str | None) -> None:

@@ -1,8 +1,8 @@
 """A cache on disk of arrays that took long to make, under keys that identify their content.
 
-It is in `folder()`, which may be deleted at any time. An entry is KEY.npy and KEY.json; both are
-first written under another name, so that a file with its final name is complete. KEY.lock makes a
-second process wait for the first, then read its result.
+It is in `folder()`, which may be deleted at any time. An entry is KEY.npy and KEY.json, which has
+the array's checksum; both are first written under another name, so that a file with its final name
+is complete. KEY.lock makes a second process wait for the first, then read its result.
 """
 
 import contextlib
@@ -22,6 +22,10 @@ from surelabel.errors import RunError
 
 _log = logging.getLogger("surelabel")
 _reported: set[str] = set()
+_verified: dict[str, tuple[str, files.Stamp]] = {}
+"""The checksums of arrays that this process has read, by key, and what was read."""
+_CHECKSUM = "checksum"
+"""The key of the checksum in KEY.json, beside the metadata; entries of 0.1.0 have none."""
 
 
 class Entry(NamedTuple):
@@ -89,6 +93,8 @@ def load_or_make(key: str, make: Make, fits: Callable[[Entry], bool] = _accept_a
             return make_in_memory(make)
         # Another process may have made it while this one waited.
         known = find(key, fits)
+        if known is None and _file(key, "npy").exists():
+            _log.warning("%s: incomplete or damaged; it is made again", _file(key, "npy"))
         return _make_on_disk(key, make) if known is None else known
 
 
@@ -98,11 +104,22 @@ def find(key: str, fits: Callable[[Entry], bool] = _accept_any) -> Entry | None:
         about = json.loads(_file(key, "json").read_text(encoding="utf-8"))
         array = np.load(_file(key, "npy"), mmap_mode="r", allow_pickle=False)
         is_complete = _file(key, "npy").stat().st_size == array.offset + array.nbytes
-    # A damaged file: OSError, EOFError, ValueError (also from JSON), or no mapped array.
-    except (OSError, EOFError, ValueError, AttributeError):
+        expected = about.pop(_CHECKSUM, None)
+    # A damaged file: OSError, EOFError, ValueError (also from JSON), no mapping or no mapped array.
+    except (OSError, EOFError, ValueError, AttributeError, TypeError):
         return None
     found = Entry(array, about)
-    return found if is_complete and isinstance(about, dict) and fits(found) else None
+    return found if is_complete and fits(found) and _is_intact(key, expected) else None
+
+
+def _is_intact(key: str, expected: str | None) -> bool:
+    """Return whether an array is as it was written; this process reads it once for that."""
+    path, before = _file(key, "npy"), _verified.get(key)
+    if expected is None:
+        return True
+    if before is None or before[1] != files.stamp(path):
+        before = _verified[key] = files.checksum(path), files.stamp(path)
+    return before[0] == expected
 
 
 def array_path(key: str) -> Path:
@@ -167,7 +184,7 @@ def _commit(key: str, temporary: Path, array: np.ndarray, about: dict[str, Any])
         return Entry(array, about)
     try:
         array.flush()
-        files.replace_text(_file(key, "json"), json.dumps(about))
+        files.replace_text(_file(key, "json"), json.dumps({**about, _CHECKSUM: files.checksum(temporary)}))
         files.sync(temporary)
         temporary.replace(_file(key, "npy"))
     except OSError as error:

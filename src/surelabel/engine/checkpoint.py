@@ -1,5 +1,7 @@
 """Save and restore a run: its position, and everything needed to resume it bit for bit."""
 
+import pickle
+import shlex
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,6 +12,9 @@ from surelabel.core.stages import Pass, View
 from surelabel.engine import distributed
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import RunDir
+
+KEYS = {"modules", "optimiser", "position", "plan", "history", "notes", "best", "metrics", "precision", "random"}
+"""What every state has."""
 
 
 @dataclass
@@ -78,18 +83,27 @@ def save(run_dir: RunDir, modules: dict[str, torch.nn.Module], optimiser: Any, s
         "cuda_random": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
     if distributed.is_first():
-        run_dir.write("state.pt", lambda path: torch.save(state, path))
+        run_dir.write_stream(run_dir.state_file.name, lambda file: torch.save(state, file))
 
 
 def load(run_dir: RunDir, device: torch.device) -> dict[str, Any]:
     """Return the saved state as plain data; nothing in it is executed."""
+    file, place = run_dir.state_file, shlex.quote(str(run_dir.path))
+    if not file.exists():
+        raise RunError(f"{run_dir.path}: no state to resume from; delete the folder and start again")
+    remedy = f"restore it from a copy, or delete it and train from the beginning: surelabel resume {place}"
+    run_dir.checked(file.name, remedy)
     try:
-        state: dict[str, Any] = torch.load(run_dir.state_file, map_location=device, weights_only=True)
-        return state
-    except FileNotFoundError:
-        raise RunError(f"{run_dir.path}: no state to resume from; delete the folder and start again") from None
+        state = torch.load(file, map_location=device, weights_only=True)
+    except pickle.UnpicklingError:  # its text advises to load the file unsafely
+        fault = "it has Python objects, which are never loaded, or is damaged"
     except Exception as error:
-        raise RunError(f"{run_dir.state_file}: not readable as resume state: {' '.join(str(error).split())}") from None
+        fault = " ".join(str(error).split()) or type(error).__name__
+    else:
+        if isinstance(state, dict) and state.keys() >= KEYS:
+            return state
+        fault = "parts of it are missing"
+    raise RunError(f"{file}: not readable as resume state: {fault}; {remedy}")
 
 
 def restore(state: dict[str, Any], modules: dict[str, torch.nn.Module], method: Method) -> Snapshot:

@@ -1,4 +1,8 @@
-"""Ctrl-C and SIGTERM: training stops after its current step, with its state saved."""
+"""Ctrl-C, SIGTERM and SIGHUP: training stops after its current step, with its state saved.
+
+SIGHUP comes when the terminal is closed or the connection breaks. Where it is ignored, as under
+nohup, it stays ignored.
+"""
 
 import contextlib
 import signal
@@ -11,7 +15,7 @@ from surelabel.engine.loop import Interrupted
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[Callable[[], bool]]:
-    """Turn Ctrl-C and SIGTERM into a flag to check after each step; a second Ctrl-C interrupts."""
+    """Turn these signals into a flag to check after each step; a second Ctrl-C interrupts."""
     asked: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False
@@ -22,7 +26,10 @@ def stop_on_signals() -> Iterator[Callable[[], bool]]:
             raise KeyboardInterrupt
         asked.append(number)
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield lambda: bool(asked)
     except Interrupted as error:

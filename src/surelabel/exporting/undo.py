@@ -5,6 +5,7 @@ from pathlib import Path
 
 from surelabel.errors import RunError
 from surelabel.exporting.manifest import FILE_NAME, changed_files, foreign_files, read_manifest
+from surelabel.exporting.place import claimed
 from surelabel.files import refuse_link
 
 
@@ -15,6 +16,13 @@ def undo(out: str | Path) -> list[str]:
     """
     folder = Path(out)
     refuse_link(folder)  # in a run from elsewhere it may point to another export
+    if not folder.parent.is_dir():
+        raise RunError(f"{folder}: not an export: there is no folder {folder.parent}")
+    with claimed(folder):
+        return _remove(folder)
+
+
+def _remove(folder: Path) -> list[str]:
     manifest = read_manifest(folder)
     edited = changed_files(folder, manifest)
     if edited:

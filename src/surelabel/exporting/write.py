@@ -1,7 +1,6 @@
 """Write an export to a temporary folder and rename it once it is complete."""
 
 import os
-import shutil
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -12,7 +11,7 @@ import numpy as np
 import surelabel
 from surelabel.data.protected_files import list_named_paths
 from surelabel.errors import ConfigError, RunError
-from surelabel.exporting import manifest
+from surelabel.exporting import manifest, place
 from surelabel.exporting.image_folder import check_images, write_images
 from surelabel.exporting.selection import Cleaned, choose
 from surelabel.exporting.tables import write_tables
@@ -66,16 +65,18 @@ def export(
         remedy = "export without these decisions: --force (in Python: force=True)"
         Journal(run.path / FILE_NAME).refuse_damage(remedy)
     folder, rules = _resolve_link(Path(out), run), rules or Rules()
-    _check_place(folder, run)
+    _keep_out_of_data(folder, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     cleaned = choose(run, audit, decisions, rules, now, rewrite)
     originals = None if images is None else check_images(cleaned, images, paths)
-    with new_folder(folder) as fresh:
-        write_tables(fresh, cleaned, _probability(run))
-        if images is not None and originals is not None:
-            write_images(fresh, cleaned, images, originals)
-        manifest.write_manifest(fresh, _facts(run, cleaned, rules, rewrite, images, now))
-        _put_in_place(fresh, folder)
+    with place.claimed(folder):
+        _refuse_other_files(folder)
+        with new_folder(folder) as fresh:
+            write_tables(fresh, cleaned, _probability(run))
+            if images is not None and originals is not None:
+                write_images(fresh, cleaned, images, originals)
+            manifest.write_manifest(fresh, _facts(run, cleaned, rules, rewrite, images, now))
+            place.put_in_place(fresh, folder)
     return Exported(folder, cleaned)
 
 
@@ -83,15 +84,18 @@ def _resolve_link(out: Path, run: RunDir) -> Path:
     """Return the target of a link; refuse a link inside the run, which may come from elsewhere."""
     if out.parent.resolve() == run.path.resolve():
         refuse_link(out)
-    return out.resolve() if out.is_symlink() else out
+    return out.resolve() if out.is_symlink() or out.name in ("", "..") else out
 
 
-def _check_place(folder: Path, run: RunDir) -> None:
+def _keep_out_of_data(folder: Path, run: RunDir) -> None:
     for source in list_named_paths(config_from_here(run).data):
         if source.is_dir() and folder.resolve().is_relative_to(source.resolve()):
             raise ConfigError(
                 f"{folder}: lies in the data {source}, which an export never changes; choose another folder"
             )
+
+
+def _refuse_other_files(folder: Path) -> None:
     if not os.path.lexists(folder):
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not manifest.is_export(folder)):
@@ -104,17 +108,6 @@ def _check_place(folder: Path, run: RunDir) -> None:
             raise RunError(
                 f"{folder}: holds {len(edited)} file(s) that the export did not write so: {some}; move them away"
             )
-
-
-def _put_in_place(fresh: Path, folder: Path) -> None:
-    """Rename the new folder; a crash never leaves half an export under this name."""
-    if not manifest.is_export(folder):
-        fresh.replace(folder)
-        return
-    old = fresh.with_name(f"{fresh.name}.old")
-    folder.replace(old)
-    fresh.replace(folder)
-    shutil.rmtree(old)
 
 
 def _probability(run: RunDir) -> np.ndarray:

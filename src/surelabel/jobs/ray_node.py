@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from surelabel.config import RunConfig
 from surelabel.errors import RunError
 from surelabel.jobs.training_process import POLL_SECONDS, Ending, Report, TrainingProcess
 from surelabel.jobs.trial import Job
+from surelabel.runs import checksums
 from surelabel.runs.run_dir import RunDir
 
 ID_FILE = ".folder-id"
@@ -23,7 +25,7 @@ ID_FILE = ".folder-id"
 STOP_SECONDS = 60.0
 """How long a run may take to save its state when it is cancelled or loses its Ray worker."""
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-NOT_SENT = {"lock", "state.pt"}
+NOT_SENT = {"lock", "state.pt", checksums.FILE_NAME}
 """Files of a run that stay on the node that trained it."""
 
 
@@ -164,8 +166,12 @@ def unpack_run(content: dict[str, bytes], path: Path, config: RunConfig) -> None
         run.write_json("config.json", config.model_dump(mode="json"))
         # `done` is written last: it says that the run is complete.
         for name in [*(content.keys() - {"config.json", "done"}), "done"]:
-            files.replace_bytes(path / name, content[name])
+            run.write(name, partial(_fill, content[name]))
         run.state_file.unlink(missing_ok=True)  # of an earlier attempt on this machine
+
+
+def _fill(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
 
 
 def _check_files(content: dict[str, bytes], path: Path) -> None:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from surelabel import files
-from surelabel.errors import ConfigError, DataError, SurelabelError
+from surelabel.errors import ConfigError, DataError, RunError, SurelabelError
 from surelabel.noise.clean_data import CleanData
 from surelabel.noise.instance import inputs_sha256
 from surelabel.noise.manifest import Manifest, read_manifest, verify
+from surelabel.runs.run_dir import RunDir
 
 SUFFIXES = (".npy", ".csv")
 
@@ -98,17 +99,14 @@ def manifest_path(path: Path) -> Path:
 
 
 def _read_run(path: Path) -> StoredLabels:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+    run = RunDir(path)
     try:
-        names = tuple(map(str, json.loads((path / "data.json").read_text(encoding="utf-8"))["class_names"]))
-        table = pq.read_table(path / "labels.parquet", columns=["id", "given"])
+        names, table = tuple(map(str, run.data()["class_names"])), run.labels()
         labels, ids = table["given"].to_numpy(), table["id"].to_numpy(zero_copy_only=False).astype(np.str_)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+    except (RunError, ValueError, KeyError, TypeError) as error:
         fault = " ".join(str(error).split())
         raise DataError(f"{path}: not readable as a run directory with labels.parquet and data.json: {fault}") from None
-    manifest = read_manifest(path / "noise.json") if (path / "noise.json").exists() else None
+    manifest = read_manifest(run.checked("noise.json")) if (path / "noise.json").exists() else None
     return StoredLabels(str(path), _to_numbers(labels, names, path), names, ids, manifest)
 
 

@@ -11,6 +11,7 @@
     folds/NUMBER         the state or the predictions of a fold, until training ends
     lock                 held while a process trains here
     wandb.json           id of the Weights & Biases run, if logged there
+    checksums.json       checksums of these files (runs/checksums.py)
 
 and, when training has ended:
 
@@ -22,20 +23,22 @@ and, when training has ended:
     decisions.jsonl      what people decided (runs/decisions.py)
 
 Every file is written whole: to a temporary name, synced, renamed. Metrics are appended and synced.
-Links are never written through.
+Links are never written through. Files are read only if they are as they were written.
 """
 
 import contextlib
 import json
 import shlex
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from surelabel import files
 from surelabel.config import RunConfig, validate
 from surelabel.errors import RunError
-from surelabel.runs import decisions
+from surelabel.runs import checksums, decisions
+from surelabel.runs.metrics import read_line
 from surelabel.runs.samples import TopK
 
 SCHEMA_VERSION = 2
@@ -44,11 +47,21 @@ READABLE_SCHEMAS = (1, 2)
 CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
 FOLDS_FOLDER = "folds"
-START_FILES = ("lock", "config.json", "env.json", "noise.json", "labels.parquet", "features.safetensors", "head.json")
+METRICS_FILE = "metrics.jsonl"
+START_FILES = (
+    "lock",
+    checksums.FILE_NAME,
+    "config.json",
+    "env.json",
+    "noise.json",
+    "labels.parquet",
+    "features.safetensors",
+    "head.json",
+)
 """Files written before data.json, whose presence says that a run has begun."""
 END_FILES = (CALIBRATION_FILE, OPINION_FILE, "samples.parquet", "model.safetensors", "done")
 """Files written when training has ended, in this order."""
-RUN_FILES = (*START_FILES, "data.json", "metrics.jsonl", "state.pt", *END_FILES)
+RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.pt", *END_FILES)
 """All files that training writes."""
 
 
@@ -58,6 +71,7 @@ class RunDir:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._config: tuple[dict[str, Any], RunConfig] | None = None
+        self._checksums = checksums.Checksums(self.path)
 
     @classmethod
     def open(cls, path: str | Path) -> "RunDir":
@@ -127,12 +141,35 @@ class RunDir:
 
     def write(self, name: str, write: Callable[[Path], Any]) -> None:
         """Let `write` fill a temporary file, then move it into place in one atomic step."""
-        files.replace(self.path / name, write)
+        self._checksums.replace(name, write)
+
+    def write_stream(self, name: str, write: Callable[[IO[bytes]], Any]) -> None:
+        """Write a binary file through an open file, whole."""
+
+        def fill(temporary: Path) -> None:
+            with temporary.open("wb") as file:
+                write(file)
+
+        self.write(name, fill)
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a JSON file, whole."""
         text = json.dumps(content, indent=2, allow_nan=False) + "\n"
-        files.replace_text(self.path / name, text)
+        self.write(name, lambda path: path.write_text(text, encoding="utf-8"))
+
+    def checked(self, name: str, remedy: str | None = None) -> Path:
+        """Return the path of a file to read; raise if it is missing, or not as it was written.
+
+        `remedy` says what to do about a damaged one.
+        """
+        path = self.path / name
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):  # reading from a pipe would wait for ever
+                raise RunError(f"{path}: not readable: expected a file, found a folder or a device")
+            self._checksums.verify(name, remedy)
+        except OSError as error:
+            raise RunError(f"{path}: not readable: {error.strerror}") from None
+        return path
 
     def write_config(self, config: RunConfig) -> None:
         """Write config.json; `config()` then returns this object without validating it again."""
@@ -170,11 +207,13 @@ class RunDir:
 
     def append_metrics(self, row: dict[str, Any]) -> None:
         """Add the metrics of an epoch."""
-        files.append_line(self.path / "metrics.jsonl", json.dumps(row))
+        self._checksums.forget(METRICS_FILE)  # while it grows, lines of a damaged file are not JSON
+        files.append_line(self.path / METRICS_FILE, json.dumps(row))
 
     def rewrite_metrics(self, rows: list[dict[str, Any]]) -> None:
         """Keep exactly these epochs: a resumed run drops lines that its state has not reached."""
-        files.replace_text(self.path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        self.write(METRICS_FILE, lambda path: path.write_text(text, encoding="utf-8"))
 
     def config(self) -> RunConfig:
         """Return the configuration; it is validated again only if the file has changed."""
@@ -193,16 +232,19 @@ class RunDir:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one mapping per finished epoch."""
-        file = self.path / "metrics.jsonl"
-        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        if not (self.path / METRICS_FILE).exists():
+            return []
+        file = self.checked(METRICS_FILE)
+        # A line that is not UTF-8 is not JSON either.
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
         rows = []
         for number, line in enumerate(lines, 1):
             try:
-                rows.append(json.loads(line))
-            except ValueError:
-                if number < len(lines):
-                    raise RunError(f"{file}: line {number} is not readable as JSON") from None
+                rows.append(read_line(line))
+            except ValueError as error:
                 # A crash cut the last line short: that epoch is not in the resume state either.
+                if number < len(lines) or self.is_done:
+                    raise RunError(f"{file}: line {number} is not readable: {error}") from None
         return rows
 
     def labels(self) -> Any:
@@ -225,7 +267,8 @@ class RunDir:
 
     def second_opinion(self) -> dict[str, Any]:
         """Return second_opinion.json; empty for runs without one."""
-        return self._read_json(OPINION_FILE) if (self.path / OPINION_FILE).is_file() else {}
+        is_written = (self.path / OPINION_FILE).exists() or self._checksums.lists(OPINION_FILE)
+        return self._read_json(OPINION_FILE) if is_written else {}
 
     def require_done(self) -> None:
         """Raise an error that says how to finish the run if training has not ended."""
@@ -234,32 +277,34 @@ class RunDir:
                 f"{self.path}: this run has not ended; finish it with: surelabel resume {shlex.quote(str(self.path))}"
             )
 
+    def tensors(self, name: str) -> dict[str, Any]:
+        """Return the tensors of a safetensors file, by name."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        file = self.checked(name)
+        try:
+            found: dict[str, Any] = load_file(file)
+            return found
+        except (OSError, SafetensorError) as error:
+            raise RunError(f"{file}: not readable: {' '.join(str(error).split())}") from None
+
     def _read_table(self, name: str) -> Any:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        file = self.checked(name)
         try:
-            return pq.read_table(self.path / name)
-        except (OSError, pa.ArrowInvalid) as error:
-            raise RunError(f"{self.path / name}: not readable: {' '.join(str(error).split())}") from None
+            return pq.read_table(file)
+        except (OSError, pa.ArrowException) as error:
+            raise RunError(f"{file}: not readable: {' '.join(str(error).split())}") from None
 
     def _read_json(self, name: str) -> dict[str, Any]:
+        file = self.checked(name)
         try:
-            content = json.loads((self.path / name).read_text(encoding="utf-8"))
+            content = json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise RunError(f"{self.path / name}: not readable: {error}") from None
+            raise RunError(f"{file}: not readable: {error}") from None
         if not isinstance(content, dict):
-            raise RunError(f"{self.path / name}: not readable: expected a JSON object, got {type(content).__name__}")
+            raise RunError(f"{file}: not readable: expected a JSON object, got {type(content).__name__}")
         return content
-
-
-def read_tensors(file: Path) -> dict[str, Any]:
-    """Read the tensors of a safetensors file, by name."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        tensors: dict[str, Any] = load_file(file)
-        return tensors
-    except (OSError, SafetensorError) as error:
-        raise RunError(f"{file}: not readable: {' '.join(str(error).split())}") from None

@@ -20,7 +20,7 @@ from surelabel.data.sources.interface import ImageDefaults
 from surelabel.engine import distributed
 from surelabel.errors import ConfigError, RunError
 from surelabel.models import Extractor
-from surelabel.runs.run_dir import RunDir, read_tensors
+from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 
 FILE = "features.safetensors"
@@ -71,7 +71,7 @@ def load(run_dir: RunDir) -> Extractor:
     scale_shape = (shape[0], *[1] * (len(shape) - 1))
     scale = torch.zeros(scale_shape), torch.ones(scale_shape)
     made, _ = _build(build.without_weights(run_dir.config()), shape, scale)
-    weights = read_tensors(file)
+    weights = run_dir.tensors(FILE)
     try:
         made.load_state_dict(weights)
     except RuntimeError:  # its text lists every mismatch on lines of their own

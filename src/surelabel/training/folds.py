@@ -12,7 +12,6 @@ predictions. An interrupted fold is resumed like the run itself.
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -26,7 +25,7 @@ from surelabel.engine import distributed
 from surelabel.engine.evaluate import AS_IT_IS, in_eval_mode
 from surelabel.engine.loop import Engine, Progress, Setup
 from surelabel.files import refuse_link
-from surelabel.runs.run_dir import FOLDS_FOLDER, RunDir, read_tensors
+from surelabel.runs.run_dir import FOLDS_FOLDER, RunDir
 from surelabel.training import build, second_opinion
 
 EXPERT = "folds"
@@ -80,20 +79,15 @@ def assign_folds(corpus: Corpus, num_folds: int, seed: int) -> np.ndarray:
 def _judge_fold(setup: Setup, number: int, fold_of: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return (n, K) log-probabilities of the rows of a fold, trained now or before."""
     run_dir = RunDir(setup.run_dir.path / FOLDS_FOLDER / str(number + 1))
-    file = run_dir.path / PREDICTIONS
-    if file.is_file():
-        return _read(file)
+    if (run_dir.path / PREDICTIONS).is_file():
+        before: np.ndarray = run_dir.tensors(PREDICTIONS)["log_probability"].numpy()
+        return before
     trained = _train_fold(setup, number, np.flatnonzero(fold_of[: len(setup.corpus.train)] != number), run_dir)
     found = _predict(trained, setup.corpus, rows)
     if distributed.is_first():
         run_dir.write_tensors(PREDICTIONS, {"log_probability": found})
         run_dir.state_file.unlink(missing_ok=True)
     return found.numpy()
-
-
-def _read(file: Path) -> np.ndarray:
-    found: np.ndarray = read_tensors(file)["log_probability"].numpy()
-    return found
 
 
 def _train_fold(setup: Setup, number: int, kept: np.ndarray, run_dir: RunDir) -> Engine:

@@ -16,7 +16,7 @@ from surelabel.data.inputs import Inputs, LazyInputs
 from surelabel.errors import RunError
 from surelabel.files import replace_csv
 from surelabel.models import Extractor
-from surelabel.runs.run_dir import RunDir, read_tensors
+from surelabel.runs.run_dir import RunDir
 from surelabel.training import build, cached_features
 
 
@@ -66,7 +66,7 @@ class TrainedModel:
         extractor = cached_features.load(run_dir) if config.model.cache_features else None
         shape, stored = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
         parts = _with_image_size(config, shape, stored), tuple(data["class_names"]), shape, given
-        weights = read_tensors(run_dir.weights_file)
+        weights = run_dir.tensors(run_dir.weights_file.name)
         try:
             return cls(*parts, weights, extractor, device)
         except RunError as error:

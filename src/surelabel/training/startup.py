@@ -57,7 +57,11 @@ def _check_noise(run_dir: RunDir, manifest: noise.Manifest | None) -> None:
     if (manifest is not None) != file.exists():
         fault = "there is none" if manifest is not None else "there is one, and no noise is configured"
         raise RunError(f"{file}: {fault}; start a new run")
-    faults = "" if manifest is None else noise.describe_differences(manifest, noise.read_manifest(file))
+    faults = (
+        ""
+        if manifest is None
+        else noise.describe_differences(manifest, noise.read_manifest(run_dir.checked("noise.json")))
+    )
     if faults:
         raise RunError(f"{file}: the noise is not what this run began with: {faults}; start a new run")
 

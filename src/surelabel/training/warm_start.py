@@ -17,7 +17,7 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.core.method import Method
 from surelabel.errors import ConfigError
-from surelabel.runs.run_dir import RunDir, read_tensors
+from surelabel.runs.run_dir import RunDir
 
 _CLASSIFIER = ".classifier."
 """Part of the names of weights that every network has; a linear one has no backbone weights."""
@@ -80,7 +80,7 @@ def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int
     _require_equal(run.path, "inputs have the shape", tuple(data["input_shape"]), tuple(input_shape))
     if config.model.cache_features or before.model.cache_features:
         _require_equal(run.path, "features come from", before.model.model_dump(), config.model.model_dump())
-    weights = read_tensors(run.weights_file)
+    weights = run.tensors(run.weights_file.name)
     if not prefixes(weights):
         raise ConfigError(f"train.warm_start: {run.path}: holds no network to start from")
     return WarmStart(str(run.path), weights, tuple(data["class_names"]) == tuple(class_names))
