@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from surelabel.data.label_file import read_label_file
 from surelabel.errors import RunError
 from surelabel.runs.decisions import Conflict, Journal, Wish, random_order
 
@@ -162,8 +163,10 @@ def test_csv_has_what_training_may_trust(path, tmp_path):
     held = journal.decisions()
     assert rows == [
         {"id": "a", "label": "cat", "decided_at": held["a"].time},
-        {"id": odd, "label": "dog, big", "decided_at": held[odd].time},
+        # A spreadsheet would run the id as a formula; `fit --trusted` reads it without the '.
+        {"id": f"'{odd}", "label": "dog, big", "decided_at": held[odd].time},
     ]
+    assert read_label_file(tmp_path / "decisions.csv").ids.tolist() == ["a", odd]
 
 
 def test_a_link_is_not_followed(path, tmp_path):
