@@ -58,7 +58,7 @@ CHOSEN: dict[str, dict] = {
 }
 """The choices of `--tune` that are not the default."""
 NUM_BEST, MORE_SEEDS = 4, (3, 4)
-COLUMNS = ("method", "seeds", "test", "std", "best_oracle", "auroc", "correction", "seconds_over_cross_entropy")
+COLUMNS = ("method", "seeds", "test", "std", "best_oracle", "auroc", "correction", "memorised", "passes")
 
 
 def make_config(method: str, noise: str, seed: int, options: dict, validation: float = 0.0) -> dict:
@@ -77,6 +77,12 @@ def run_folder(folder: Path, method: str, noise: str, seed: int) -> str:
     return str(folder / f"{method}--{slug(noise)}--{seed}")
 
 
+def count_passes(method: str) -> str:
+    """Return the forward and backward passes of a training step, as the method declares them."""
+    found = methods.find(method)
+    return f"{found.forward_passes:g} + {found.backward_passes:g}"
+
+
 def make_table(folder: Path, noise: str, names: list[str]) -> list[dict]:
     """Return one row per method, sorted by test accuracy in the last epoch."""
     rows = []
@@ -87,24 +93,21 @@ def make_table(folder: Path, noise: str, names: list[str]) -> list[dict]:
         figures = [measure(run) for run in runs]
         mean = {key: statistics.fmean(figure[key] for figure in figures) for key in figures[0]}
         std = statistics.stdev([f["test"] for f in figures]) if len(figures) > 1 else 0.0
-        rows.append({"method": name, "seeds": len(runs), "std": std, **mean})
-    base = next((row["seconds"] for row in rows if row["method"] == "cross_entropy"), None)
-    for row in rows:
-        row["seconds_over_cross_entropy"] = row.pop("seconds") / base if base else float("nan")
+        rows.append({"method": name, "seeds": len(runs), "std": std, **mean, "passes": count_passes(name)})
     return sorted(rows, key=lambda row: -row["test"])
 
 
 def as_markdown(rows: list[dict]) -> Iterator[str]:
     """Yield the lines of the table in Markdown."""
     yield (
-        "| method | seeds | test, last epoch | test, best epoch (oracle) | AUROC of verdict | correction "
-        "| time / cross entropy |"
+        "| method | seeds | test, last epoch | test, best epoch (oracle) | AUROC of verdict | correction | memorised "
+        "| passes |"
     )
-    yield "|---|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|"
     for row in rows:
         yield (
             f"| {row['method']} | {row['seeds']} | {row['test']:.3f} ± {row['std']:.3f} | {row['best_oracle']:.3f} | "
-            f"{row['auroc']:.3f} | {row['correction']:.3f} | {row['seconds_over_cross_entropy']:.1f} |"
+            f"{row['auroc']:.3f} | {row['correction']:.3f} | {row['memorised']:.3f} | {row['passes']} |"
         )
 
 

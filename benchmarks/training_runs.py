@@ -57,5 +57,4 @@ def measure(folder: str) -> dict[str, float]:
         "auroc": audit["quality_auroc"],
         "correction": audit["suggested_accuracy"],
         "memorised": rows[-1]["false_labels"]["memorised"],
-        "seconds": sum(row["seconds"] for row in rows),
     }
