@@ -199,3 +199,9 @@ class TestProcesses:
             fcntl.flock(lock, fcntl.LOCK_EX)
             get(Fill())
             assert [path.name for path in folder.glob("*.tmp")] == [".alive.npy.1234.tmp"]
+
+    def test_what_a_killed_process_left_of_the_same_array_is_removed(self, folder):
+        folder.mkdir()
+        (folder / f".{KEY}.npy.1234.tmp").write_text("half")
+        get(Fill())
+        assert not list(folder.glob("*.tmp"))

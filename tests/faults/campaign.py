@@ -64,6 +64,7 @@ def main() -> int:
     chosen = arguments.only.split(",")
     if unknown := set(chosen) - set(PARTS):
         parser.error(f"{', '.join(sorted(unknown))}: no such part; there are {', '.join(PARTS)}")
+    commit = _commit()  # now: it may be another when the last part ends
     with tempfile.TemporaryDirectory(prefix="surelabel-faults-") as temporary:
         tallies = []
         for name in chosen:
@@ -73,14 +74,14 @@ def main() -> int:
             tally = PARTS[name](Options(arguments.seed, arguments.count, folder))
             sys.stderr.write(f" in {time.monotonic() - began:.0f} s\n")
             tallies.append(tally)
-    sys.stdout.write(format_table(tallies, arguments.seed))
+    sys.stdout.write(format_table(tallies, arguments.seed, commit))
     return 1 if any(tally.wrong for tally in tallies) else 0
 
 
-def format_table(tallies: list[Tally], seed: int) -> str:
+def format_table(tallies: list[Tally], seed: int, commit: str) -> str:
     """Return the table as Markdown, then every wrong case and everything that was not run."""
     lines = [
-        f"Seed {seed}, commit {_commit()}",
+        f"Seed {seed}, commit {commit}",
         "",
         "| part | tried | right | wrong | not run |",
         "|---|---|---|---|---|",

@@ -144,7 +144,7 @@ def make_in_memory(make: Make) -> Entry:
 
 
 def _make_on_disk(key: str, make: Make) -> Entry:
-    _remove_unfinished()
+    _remove_unfinished(key)
     with contextlib.ExitStack() as stack:
         last: list[tuple[np.ndarray, Path]] = []
 
@@ -193,11 +193,16 @@ def _commit(key: str, temporary: Path, array: np.ndarray, about: dict[str, Any])
     return Entry(np.load(_file(key, "npy"), mmap_mode="r", allow_pickle=False), about)
 
 
-def _remove_unfinished() -> None:
-    """Remove half-written files of killed processes; a running one holds the lock of its key."""
+def _remove_unfinished(own: str) -> None:
+    """Remove half-written files of killed processes; a running one holds the lock of its key.
+
+    The caller holds the lock of the key `own`.
+    """
     for leftover in folder().glob(f".*{files.TEMPORARY_SUFFIX}"):
         key = leftover.name.split(".")[1]
-        with contextlib.suppress(OSError, RunError), files.locked(_file(key, "lock"), busy=_give_up):
+        with contextlib.suppress(OSError, RunError), contextlib.ExitStack() as stack:
+            if key != own:
+                stack.enter_context(files.locked(_file(key, "lock"), busy=_give_up))
             leftover.unlink(missing_ok=True)
 
 

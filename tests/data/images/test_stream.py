@@ -217,40 +217,52 @@ class TestWorkers:
 
 
 SCRIPT = """
-import os, sys
+import sys
 import pyarrow.parquet as pq
 from surelabel.api import fit
 
-pq.read_table(sys.argv[1])  # starts Arrow's threads
-print("began", os.getpid(), flush=True)
-{how}
+pq.read_table("a.parquet")  # starts Arrow's threads
+print("began", flush=True)
+fit({settings!r}, "run")
 """
 """A script without `if __name__ == "__main__"`, in which Arrow has started before the workers."""
-RUNNING = {
-    "here": "fit({settings!r}, {out!r})",
-    "in a forked child": """
-fit({settings!r}, {out!r} + "-first")
-child = os.fork()
-if child:
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-fit({settings!r}, {out!r})
-""",
-}
 
 
 @pytest.mark.training
-@pytest.mark.parametrize("how", RUNNING)
-def test_a_script_runs_once_and_does_not_hang(photos, tmp_path, how):
+def test_a_script_runs_once_with_arrow_started(photos, tmp_path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    content, out = settings(photos, decode="stream", workers=2), str(tmp_path / "run")
+    content = settings(photos, decode="stream", workers=2)
     content["train"] |= {"epochs": 1, "second_opinion": False}
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(how=RUNNING[how].format(settings=content, out=out)))
-    command = [sys.executable, script, tmp_path / "a.parquet"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    (tmp_path / "script.py").write_text(SCRIPT.format(settings=content))
+    command = [sys.executable, "script.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("began") == 1
     assert (tmp_path / "run" / "done").is_file()
+
+
+FORKING = """
+import os, sys
+from pathlib import Path
+import numpy as np
+from surelabel.data.images.encode import Files
+from surelabel.data.images.stream import Request, StreamedImages
+
+images = StreamedImages(Files([Path(name) for name in sys.argv[1:]]), (3, 8, 8), workers=1)
+request = Request(np.arange(4))
+first = images.submit(request).result()
+child = os.fork()
+if (images.submit(request).result() != first).any():
+    sys.exit(3)
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_process_has_workers_of_its_own(paths):
+    """With those of its parent it would wait for threads that it does not have, here or at exit."""
+    done = subprocess.run([sys.executable, "-c", FORKING, *paths], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
 
 
 def children(session: int | None = None) -> list[int]:
