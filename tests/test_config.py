@@ -29,6 +29,7 @@ FULL: dict[str, Any] = {
         "source": "a.csv",
         "test": "b.csv",
         "validation_fraction": 0.1,
+        "validation_fold": 3,
         "test_fraction": 0.2,
         "split_seed": 5,
         "root": "data",
