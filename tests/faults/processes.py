@@ -198,7 +198,8 @@ def _start_server() -> Any:
 def _end_session(leader: int | None) -> None:
     """Kill the leader first, as `kill -9 PID` does, and what it has started after a moment."""
     assert leader is not None
-    os.kill(leader, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+        os.kill(leader, signal.SIGKILL)
     time.sleep(0.05)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
