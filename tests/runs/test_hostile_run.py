@@ -8,7 +8,6 @@ import pytest
 
 from surelabel import api, noise
 from surelabel.data import cache
-from surelabel.engine.loop import Interrupted
 from surelabel.errors import RunError
 from surelabel.runs.decisions import Journal, Wish
 
@@ -26,23 +25,6 @@ GUESSED = [
     "export",
 ]
 """Names whose temporary files used to be called .NAME.PID.tmp."""
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory, make_blobs):
-    """Write data.npz, the finished run `done` and the interrupted run `stopped`."""
-    folder = tmp_path_factory.mktemp("hostile")
-    settings = {
-        "data": {"source": str(make_blobs(folder / "data.npz"))},
-        "noise": {"kind": "symmetric", "rate": 0.3},
-        "model": {"name": "mlp", "options": {"widths": [8], "norm": "none"}},
-        "train": {"epochs": 3, "batch_size": 16, "threads": 1, "device": "cpu"},
-    }
-    api.fit(settings, folder / "done")
-    steps = iter(range(1000))
-    with pytest.raises(Interrupted):
-        api.fit(settings, folder / "stopped", interrupt=lambda: next(steps) > 7)
-    return folder
 
 
 @pytest.fixture
