@@ -299,6 +299,28 @@ def test_a_key_right_after_a_dialog_has_closed_is_not_lost(server, opened):
     expect(page.locator("#chooser")).to_be_visible()
 
 
+def test_a_dialog_opened_right_after_it_was_closed_stays_open(server, opened):
+    service = server()
+    page = opened(service.address)
+    # The browser reports that a dialog was closed a moment later, when it may be open again.
+    page.evaluate(
+        """() => {
+            const press = () => document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "c", bubbles: true}));
+            press();
+            document.querySelector("#chooser").close();
+            press();
+            return new Promise((done) => setTimeout(done, 200));
+        }"""
+    )
+    expect(page.locator("#chooser")).to_be_visible()
+    shown = page.locator("#id").text_content()
+    page.keyboard.type("zeb")
+    page.keyboard.press("Enter")
+    expect(page.locator("#id")).not_to_have_text(shown)
+    assert Journal(service.journal).decisions()[shown].label == "zebra"
+    assert len(service.lines()) == 1
+
+
 def test_filters_by_pair(read_only_server, opened):
     page = opened(read_only_server.address)
     pair = page.locator("#pairs button").first

@@ -51,6 +51,7 @@ function onKey(event) {
 
 /** Ask for a class; resolves to its name, or to null if cancelled. */
 export function choose(allClasses, candidates, title) {
+  resolve?.(null);
   classes = allClasses;
   probability = new Map(candidates);
   marked = 0;
@@ -68,4 +69,7 @@ $("chooser-text").addEventListener("input", () => {
 });
 $("chooser-text").addEventListener("keydown", onKey);
 $("chooser-close").addEventListener("click", () => close(null));
-$("chooser").addEventListener("close", () => close(null));
+$("chooser").addEventListener("close", () => {
+  // The event comes a moment after the dialog has closed; by then it may be open for the next row.
+  if (!$("chooser").open) close(null);
+});
