@@ -17,6 +17,8 @@ CASES = [
     ("finished", "decisions.jsonl", "eight flipped bits", "report"),
     *(("finished", "decisions.jsonl", "nothing", command) for command in ("audit", "report", "export", "review")),
     ("finished", "decisions.count", "garbage", "export"),
+    ("finished", "done", "a folder in its place", "review"),
+    ("finished", "done", "a folder in its place", "resume"),
     ("finished", "done", "nothing", "audit"),
     ("unfinished", "state.pt", "flipped bits in the last quarter", "resume"),
     ("unfinished", "labels.parquet", "a folder in its place", "resume"),

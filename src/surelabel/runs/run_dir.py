@@ -276,6 +276,8 @@ class RunDir:
     def require_done(self) -> None:
         """Raise an error that says how to finish the run if training has not ended."""
         if not self.is_done:
+            if (self.path / "done").exists():
+                self.checked("done")  # not a file: damage
             raise RunError(
                 f"{self.path}: this run has not ended; finish it with: surelabel resume {shlex.quote(str(self.path))}"
             )
