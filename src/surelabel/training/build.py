@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from surelabel import methods, models, noise
 from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig
-from surelabel.core.method import Method, Opinion, Task
+from surelabel.core.method import Method, Opinion, Task, no_opinion
 from surelabel.core.stages import seed_of
 from surelabel.data import load_corpus
 from surelabel.data.augment import Augment, input_statistics
@@ -165,7 +165,7 @@ def task(
     seed: int,
     scale: tuple[Tensor, Tensor],
     trusted: Tensor | None = None,
-    opinion: Callable[[], Opinion | None] = lambda: None,
+    opinion: Callable[[], Opinion | None] = no_opinion,
 ) -> Task:
     """Make the task of a method: labels, lengths, and a factory of networks drawn from `seed`."""
     return Task(
