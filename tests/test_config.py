@@ -40,6 +40,7 @@ FULL: dict[str, Any] = {
         "path_column": "file",
         "label_column": "class",
         "clean_column": "truth",
+        "text_column": "words",
         "id_column": "key",
         "feature_columns": ["a", "b"],
         "image_size": 32,

@@ -67,6 +67,9 @@ class DataConfig(Part):
     """Tables: the column with labels; None finds label or one of its usual names."""
     clean_column: str | None = None
     """Tables: the column with true labels, if known. They only measure; no method sees them."""
+    text_column: str | None = None
+    """Tables: the column of text to train on; None finds one by its content, if there are neither
+    images nor numbers or if it has a usual name such as text."""
     id_column: str | None = None
     """Tables: the column that identifies rows; None uses id, else the path or the row number."""
     feature_columns: tuple[str, ...] | None = None

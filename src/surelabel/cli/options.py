@@ -139,6 +139,7 @@ def configuration(
         str | None, typer.Option(metavar="FILE.csv", help="id[,label]: rows whose label a person has confirmed.")
     ] = None,
     label_column: Annotated[str | None, typer.Option(metavar="NAME", help="Tables: the column with labels.")] = None,
+    text_column: Annotated[str | None, typer.Option(metavar="NAME", help="Tables: the column with text.")] = None,
     unreadable: Annotated[
         str | None, typer.Option(metavar="refuse|skip", help="Images that cannot be read. Default: refuse")
     ] = None,
@@ -190,6 +191,7 @@ def configuration(
         "data.labels": labels,
         "data.trusted": trusted,
         "data.label_column": label_column,
+        "data.text_column": text_column,
         "data.unreadable": unreadable,
         "data.cache": _parse_switch("--cache", cache),
         "noise": _parse_noise(noise),

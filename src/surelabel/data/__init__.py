@@ -9,6 +9,8 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.benchmarks import BENCHMARKS, digits
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
+from surelabel.data.encoding.encode import attach_encoder
 from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.images.load import fit_to_shape
 from surelabel.data.inputs import Inputs, Shape
@@ -25,12 +27,15 @@ __all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "re
 SOURCES: tuple[Source, ...] = (digits, *BENCHMARKS, array_files, table_file, parquet_folder, folder)
 
 
-def load_corpus(config: DataConfig, data: Any = None) -> Corpus:
-    """Load the data set that `config` names, or the object for which it has a placeholder."""
+def load_corpus(config: DataConfig, data: Any = None, encoder: Encoder | None = None) -> Corpus:
+    """Load the data set that `config` names, or the object for which it has a placeholder.
+
+    Text becomes features by the `encoder` of a run, or by one that is fitted to the training rows.
+    """
     parts = _read_parts(config, data)
     tests = parts.tests if config.test is None else {"test": _read_test(config, parts)}
     parts, tests = relabel(parts, tests, config)
-    corpus = make_corpus(parts, tests, config)
+    corpus = attach_encoder(make_corpus(parts, tests, config), config, encoder)
     corpus.validate(config.source)
     return corpus
 
@@ -41,15 +46,19 @@ def _read_parts(config: DataConfig, data: Any) -> Parts:
     return _find_source(config.source).read(config)
 
 
-def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape, encoder: Encoder | None = None) -> tuple[Inputs, np.ndarray]:
     """Read inputs (N, *shape) and ids (N,) at `config.source`, which needs no labels.
 
     Images are resized to the shape. If networks saw the window `config.crop` of images of
-    `config.image_size`, the centre is cropped, as in tests.
+    `config.image_size`, the centre is cropped, as in tests. The `encoder` makes features of text.
     """
+    source = _find_source(config.source)
+    if encoder is not None:
+        cells, ids = source.read_inputs(config, UNENCODED)
+        return cells.with_encoder(encoder) if isinstance(cells, Cells) else cells, ids
     is_window = config.image_size is not None and shape[1:] == (config.crop, config.crop)
     whole = (shape[0], config.image_size, config.image_size) if config.image_size is not None and is_window else shape
-    x, ids = _find_source(config.source).read_inputs(config, whole)
+    x, ids = source.read_inputs(config, whole)
     return centre_crop_inputs(fit_to_shape(x, whole, config.source), config.crop if is_window else None), ids
 
 
@@ -57,7 +66,8 @@ def _read_test(config: DataConfig, trained: Parts) -> Rows:
     """Read the rows at `config.test`, or only its test set if it has one."""
     assert config.test is not None
     crop = config.crop or trained.image_defaults.crop
-    test_config = config.model_copy(update={"source": config.test, "test": None, "crop": crop})
+    same = {"text_column": trained.train.x.columns[0]} if isinstance(trained.train.x, Cells) else {}
+    test_config = config.model_copy(update={"source": config.test, "test": None, "crop": crop, **same})
     parts = _find_source(config.test).read(test_config, tuple(trained.train.x.shape[1:]))
     return next(iter(parts.tests.values()), parts.train)
 

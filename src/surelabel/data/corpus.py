@@ -62,6 +62,9 @@ class Corpus:
     image_defaults: ImageDefaults = field(default_factory=ImageDefaults)
     feature_names: tuple[str, ...] | None = None
     """Of inputs that are not images, if the source names them."""
+    has_term_weights: bool = False
+    """Whether features are made of the weights of terms: they share one scale, and a linear network
+    suits them."""
 
     @property
     def num_classes(self) -> int:

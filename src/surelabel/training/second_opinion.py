@@ -67,7 +67,9 @@ def _judge(
 ) -> Judged | None:
     given = columns["given"]
     features = feature_sets(corpus.labelled_parts, config.train.seed)
-    opinion = second_opinion(features, given, corpus.num_classes, config.train.seed, extra)
+    opinion = second_opinion(
+        features, given, corpus.num_classes, config.train.seed, extra, keep_scale=corpus.has_term_weights
+    )
     if opinion is None:
         return None
     trained = columns["verdict"] == TRAINED

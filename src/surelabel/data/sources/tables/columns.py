@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from surelabel.config import DataConfig
 from surelabel.data.images.load import is_image
-from surelabel.data.sources.tables.features import is_numeric
+from surelabel.data.sources.tables.content import JUDGED_ROWS, Content, judge_content
+from surelabel.data.sources.tables.features import is_text
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import ConfigError
 
@@ -18,6 +19,12 @@ LABELS = ("label", "labels", "class", "target", "y", "category", "fine_label")
 """Common names of label columns; the first that a table has is taken."""
 PATHS = ("path", "file", "filename", "file_name", "image", "img", "image_path", "filepath")
 """Common names of columns with paths of images."""
+
+TEXTS = (
+    *("text", "texts", "sentence", "review", "comment", "content", "body", "message", "question", "description"),
+    *("document", "tweet", "utterance", "abstract", "headline", "title"),
+)
+"""Common names of columns of text."""
 
 _LABEL_LIKE = re.compile(r"(.*_)?labels?(_.*)?|class|target|category|y", re.IGNORECASE)
 """Columns that would reveal the label if they were features, such as clean_label."""
@@ -35,6 +42,7 @@ class Roles:
     split: str | None
     image: str | None
     """Paths, bytes, or the {bytes, path} of the Hugging Face hub."""
+    text: str | None = None
     features: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """Choices that may surprise the user."""
@@ -42,7 +50,7 @@ class Roles:
     @property
     def used(self) -> list[str]:
         """All columns that have a role, each once."""
-        named = (self.label, self.clean, self.id, self.split, self.image, *self.features)
+        named = (self.label, self.clean, self.id, self.split, self.image, self.text, *self.features)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -51,8 +59,7 @@ def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_te
 
     A test set needs no given labels if it has the true ones.
     """
-    if config.path_column and config.feature_columns:
-        raise ConfigError("data.path_column and data.feature_columns: a table is of images or of features; give one")
+    _refuse_several_inputs(config)
     clean = _configured(table, config.clean_column, "clean_column", may_be_missing=is_test or not needs_label)
     row_id = _configured(table, config.id_column, "id_column", may_be_missing=not needs_label)
     row_id = row_id or _common(table, ("id",))
@@ -66,8 +73,16 @@ def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_te
     split = _common(table, ("split",), (label, *(config.feature_columns or ())))
     if image is not None:
         return Roles(label, clean, row_id, split, image, notes=notes)
-    features, left_out = _feature_columns(table, config, {*taken, label, split})
-    return Roles(label, clean, row_id, split, None, features, (*notes, *left_out))
+    rest = [name for name in table.names if name not in {*taken, label, split}]
+    text, features, left_out = _find_inputs(table, config, rest)
+    return Roles(label, clean, row_id, split, None, text, features, (*notes, *left_out))
+
+
+def _refuse_several_inputs(config: DataConfig) -> None:
+    given = [name for name in ("path_column", "text_column", "feature_columns") if getattr(config, name)]
+    if len(given) > 1:
+        names = " and ".join(f"data.{name}" for name in given)
+        raise ConfigError(f"{names}: a table is of images, of text or of features; give one")
 
 
 def _configured(table: Table, name: str | None, option: str, may_be_missing: bool = False) -> str | None:
@@ -137,22 +152,54 @@ def _holds_image_paths(column: Any) -> bool:
     return is_image(Path((next((cell for cell in cells if cell and cell.strip()), "") or "x.png").strip()))
 
 
-def _feature_columns(table: Table, config: DataConfig, taken: set[str | None]) -> tuple[tuple[str, ...], list[str]]:
-    """Return the numeric columns, sorted by name so that their order in a table does not matter."""
+def _find_inputs(table: Table, config: DataConfig, rest: list[str]) -> tuple[str | None, tuple[str, ...], list[str]]:
+    """Return the column of text or those of features, and notes about columns that are not used.
+
+    Features are sorted by name, so that their order in a table does not matter.
+    """
+    if config.text_column is not None:
+        return _configured(table, config.text_column, "text_column"), (), []
     if config.feature_columns is not None:
         for name in config.feature_columns:
             _configured(table, name, "feature_columns")
-        return config.feature_columns, []
-    rest = [name for name in table.names if name not in taken]
-    features = [name for name in rest if not _reveals_label(name, table, rest) and is_numeric(table, name)]
-    if not features:
+        return None, config.feature_columns, []
+    held = {name: judge_content(table, name) for name in rest if not _reveals_label(name, table, rest)}
+    features = sorted(name for name, content in held.items() if content == "numbers")
+    text = _find_text(table, held, is_needed=not features)
+    if not features and text is None:
         raise table.error(
-            f"no images and no numeric columns in {', '.join(table.names)}; data.path_column names the paths of "
-            "images, data.feature_columns the numbers"
+            f"no images, no text and no numeric columns in {', '.join(table.names)}; data.path_column names the paths "
+            "of images, data.text_column the text, data.feature_columns the numbers"
         )
-    left_out = [name or "''" for name in rest if name not in features]
-    note = f"not used as features: {', '.join(left_out)}; data.feature_columns names others"
-    return tuple(sorted(features)), [note] if left_out else []
+    used = features if text is None else [text]
+    return text, () if text is not None else tuple(features), _describe_unused(rest, used, held)
+
+
+def _find_text(table: Table, held: dict[str, Content], is_needed: bool) -> str | None:
+    """Return the column of text with a common name; if one is needed, any, the longest first."""
+    texts = [name for name, content in held.items() if content == "text"]
+    named = [name for name in held if name.lower() in TEXTS]
+    common = [name for name in named if name in texts] or (named if is_needed else [])
+    common = [name for name in common if is_text(table[name].type)]
+    if common:
+        return min(common, key=lambda name: TEXTS.index(name.lower()))
+    return max(texts, key=lambda name: _length(table, name)) if is_needed and texts else None
+
+
+def _length(table: Table, name: str) -> int:
+    return sum(len(cell or "") for cell in table[name].slice(0, JUDGED_ROWS).to_pylist())
+
+
+def _describe_unused(rest: list[str], used: list[str], held: dict[str, Content]) -> list[str]:
+    """Return notes on the columns that are not used."""
+    left_out = [name for name in rest if name not in used]
+    if not left_out:
+        return []
+    said = {"dates": " (dates)", "text": " (text)"}
+    listed = ", ".join(f"{name or repr('')}{said.get(held.get(name, ''), '')}" for name in left_out)
+    texts = [name for name in left_out if held.get(name) == "text"]
+    other = f"data.text_column={texts[0]} trains on that text, " if texts else ""
+    return [f"not used as features: {listed}; {other}data.feature_columns names others"]
 
 
 def _reveals_label(name: str, table: Table, beside: list[str]) -> bool:

@@ -10,6 +10,13 @@ from surelabel.data.sources.tables.table import Table
 
 _JUDGED_CELLS = 1000
 """Cells at the beginning of a CSV column that decide whether it is numbers or text."""
+_MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "-")
+"""Cells that say that a value is missing, in lower case."""
+
+
+def is_missing(cell: Any) -> bool:
+    """Return whether a cell is blank or says that its value is missing."""
+    return cell is None or (isinstance(cell, str) and cell.strip().lower() in _MISSING)
 
 
 def is_numeric(table: Table, name: str) -> bool:
@@ -44,7 +51,7 @@ def feature_names(table: Table, names: tuple[str, ...]) -> tuple[str, ...]:
 def _read_numbers(table: Table, name: str) -> np.ndarray:
     """Return a column as (N, 1) float64."""
     column = table[name]
-    if _is_text(column.type):
+    if is_text(column.type):
         values = _parse_column(column)
     elif _is_number(column.type):
         values = column.cast(pa.float64()).to_numpy()
@@ -102,7 +109,8 @@ def _is_number(kind: Any) -> bool:
     )
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Return whether a type is text."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 

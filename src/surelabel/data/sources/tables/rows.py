@@ -1,9 +1,9 @@
-"""Turn tables into rows: images by path or bytes, or numbers, each with its label.
+"""Turn tables into rows: images by path or bytes, text, or numbers, each with its label.
 
 Rows are named by the id column; without one by the path of their image as written, else by their
 number, counted from 0. A column `split` says train or test; rows of validation are ignored. Test
 rows are measured with their true labels, if a column has them. With `data.unreadable` "skip", rows
-without a label or without their image are left out and listed.
+without a label or without their image or text are left out and listed.
 """
 
 import logging
@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from surelabel.config import DataConfig
+from surelabel.data.encoding.cells import Cells
 from surelabel.data.images.load import fit_to_shape, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.array_conversion import as_tensor
@@ -62,7 +64,7 @@ def make_parts(
     found = {name: _rows(one, config, train_shape, True, f"{name}/") for name, one in (tests or {}).items()}
     if not found and len(own_test.table):
         found["test"] = _rows(own_test, config, train_shape, is_test=True)
-    names = feature_names(part.table, part.roles.features) if part.roles.image is None else None
+    names = feature_names(part.table, part.roles.features) if part.roles.features else None
     return Parts(rows, found, _class_names(part), feature_names=names)
 
 
@@ -70,7 +72,8 @@ def make_inputs(part: TablePart, config: DataConfig, shape: Shape) -> tuple[Inpu
     """Return all inputs of the table and their ids."""
     if not len(part.table):
         raise part.table.error("no rows below the header")
-    part = part.filter(_usable(part, _image_faults(part), config))
+    faults = _input_faults(part) if part.roles.text is None else []  # a model predicts blank text too
+    part = part.filter(_usable(part, faults, config))
     x, kept = _inputs(part, config, shape)
     return x, row_ids(part)[kept]
 
@@ -102,7 +105,7 @@ def _split(part: TablePart) -> tuple[TablePart, TablePart]:
 
 def _rows(part: TablePart, config: DataConfig, shape: Shape | None, is_test: bool, prefix: str = "") -> Rows:
     names, clean = _labels(part, is_test)
-    faults = _image_faults(part)
+    faults = _input_faults(part)
     if config.labels is None:
         faults.append((names == "", lambda _: f"{part.roles.label} is blank"))
     usable = _usable(part, faults, config)
@@ -118,12 +121,22 @@ def _inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[I
     table, roles = part
     if roles.image is not None:
         return load_images(TableImages.of(table, roles.image).encoded(), config, shape, table.where)
-    x = as_tensor(read_features(table, roles.features))
+    if roles.text is not None:
+        x: Inputs = Cells.of_texts(table.text(roles.text), roles.text)
+    else:
+        x = as_tensor(read_features(table, roles.features))
     return fit_to_shape(x, shape, table.where), np.arange(len(table))
 
 
-def _image_faults(part: TablePart) -> list[Fault]:
-    return [] if part.roles.image is None else [TableImages.of(part.table, part.roles.image).missing()]
+def _input_faults(part: TablePart) -> list[Fault]:
+    """Find the rows whose image or text is missing."""
+    table, roles = part
+    if roles.image is not None:
+        return [TableImages.of(table, roles.image).missing()]
+    if roles.text is not None:
+        blank = pc.equal(pc.utf8_trim_whitespace(table.text(roles.text)), "").to_numpy()
+        return [(blank, lambda _: f"{roles.text} is blank; expected text")]
+    return []
 
 
 def _usable(part: TablePart, faults: list[Fault], config: DataConfig) -> np.ndarray:
