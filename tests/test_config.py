@@ -42,6 +42,7 @@ FULL: dict[str, Any] = {
         "clean_column": "truth",
         "text_column": "words",
         "id_column": "key",
+        "category_columns": ["c"],
         "feature_columns": ["a", "b"],
         "image_size": 32,
         "crop": 28,

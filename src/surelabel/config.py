@@ -73,7 +73,10 @@ class DataConfig(Part):
     id_column: str | None = None
     """Tables: the column that identifies rows; None uses id, else the path or the row number."""
     feature_columns: tuple[str, ...] | None = None
-    """Tables: numeric columns to train on; None uses all of them in a table without images."""
+    """Tables: columns of numbers or categories to train on; None uses all of them in a table
+    without images and text."""
+    category_columns: tuple[str, ...] | None = None
+    """Tables: which of these are categories, even if they are numbers; None judges by content."""
     image_size: int | None = Field(None, ge=4, le=1024)
     """Short side after resizing; None keeps the size of images if all have the same."""
     crop: int | None = Field(None, ge=4, le=1024)

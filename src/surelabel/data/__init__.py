@@ -30,8 +30,10 @@ SOURCES: tuple[Source, ...] = (digits, *BENCHMARKS, array_files, table_file, par
 def load_corpus(config: DataConfig, data: Any = None, encoder: Encoder | None = None) -> Corpus:
     """Load the data set that `config` names, or the object for which it has a placeholder.
 
-    Text becomes features by the `encoder` of a run, or by one that is fitted to the training rows.
+    Text and categories become features by the `encoder` of a run, or by one that is fitted to the
+    training rows.
     """
+    config = config if encoder is None else config.model_copy(update=encoder.settings)
     parts = _read_parts(config, data)
     tests = parts.tests if config.test is None else {"test": _read_test(config, parts)}
     parts, tests = relabel(parts, tests, config)
@@ -50,11 +52,11 @@ def read_inputs(config: DataConfig, shape: Shape, encoder: Encoder | None = None
     """Read inputs (N, *shape) and ids (N,) at `config.source`, which needs no labels.
 
     Images are resized to the shape. If networks saw the window `config.crop` of images of
-    `config.image_size`, the centre is cropped, as in tests. The `encoder` makes features of text.
+    `config.image_size`, the centre is cropped, as in tests. The `encoder` makes features of cells.
     """
     source = _find_source(config.source)
     if encoder is not None:
-        cells, ids = source.read_inputs(config, UNENCODED)
+        cells, ids = source.read_inputs(config.model_copy(update=encoder.settings), UNENCODED)
         return cells.with_encoder(encoder) if isinstance(cells, Cells) else cells, ids
     is_window = config.image_size is not None and shape[1:] == (config.crop, config.crop)
     whole = (shape[0], config.image_size, config.image_size) if config.image_size is not None and is_window else shape
@@ -66,7 +68,7 @@ def _read_test(config: DataConfig, trained: Parts) -> Rows:
     """Read the rows at `config.test`, or only its test set if it has one."""
     assert config.test is not None
     crop = config.crop or trained.image_defaults.crop
-    same = {"text_column": trained.train.x.columns[0]} if isinstance(trained.train.x, Cells) else {}
+    same = trained.train.x.settings if isinstance(trained.train.x, Cells) else {}
     test_config = config.model_copy(update={"source": config.test, "test": None, "crop": crop, **same})
     parts = _find_source(config.test).read(test_config, tuple(trained.train.x.shape[1:]))
     return next(iter(parts.tests.values()), parts.train)

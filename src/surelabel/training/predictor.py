@@ -13,9 +13,9 @@ from surelabel.config import RunConfig
 from surelabel.data import read_inputs
 from surelabel.data.corpus import refuse_not_finite
 from surelabel.data.encoding import stored
-from surelabel.data.encoding.cells import Cells, Encoder
+from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
 from surelabel.data.inputs import Inputs, LazyInputs
-from surelabel.data.sources.objects import is_object
+from surelabel.data.sources.tables import frames
 from surelabel.errors import RunError
 from surelabel.files import replace_csv
 from surelabel.models import Extractor
@@ -89,7 +89,7 @@ class TrainedModel:
 
     @torch.no_grad()
     def predict_proba(self, x: Any, batch_size: int = 512) -> np.ndarray:
-        """Return (N, K) class probabilities of raw inputs (N, *input_shape), or of N texts."""
+        """Return (N, K) class probabilities of inputs (N, *input_shape), of texts or of a frame."""
         return self._sweep(self.method.predict, x, batch_size)
 
     def predict(self, x: Any, batch_size: int = 512) -> np.ndarray:
@@ -112,7 +112,7 @@ class TrainedModel:
 
     def _check(self, x: Any) -> Inputs:
         if self.encoder is not None and not isinstance(x, LazyInputs | Tensor):
-            x = self._as_cells(x)
+            x = self._as_cells(x, self.encoder)
         inputs = x if isinstance(x, LazyInputs) else torch.as_tensor(x)
         if tuple(inputs.shape[1:]) != self.input_shape:
             raise ValueError(
@@ -121,10 +121,13 @@ class TrainedModel:
         # float64 is the default of NumPy, and networks cannot multiply it with their weights.
         return inputs.float() if isinstance(inputs, Tensor) and inputs.dtype == torch.float64 else inputs
 
-    def _as_cells(self, x: Any) -> Any:
-        """Return texts as inputs of the encoder; features are returned as they are."""
+    def _as_cells(self, x: Any, encoder: Encoder) -> Any:
+        """Return texts, or the rows of a frame, as inputs; features are returned as they are."""
+        if frames.accepts(x):
+            cells, _ = frames.read_inputs(x, self.config.data.model_copy(update=encoder.settings), UNENCODED)
+            return cells.with_encoder(encoder) if isinstance(cells, Cells) else cells
         is_text = len(x) and isinstance(next(iter(x)), str)
-        return Cells.of_texts(list(x)).with_encoder(self.encoder) if is_text and self.encoder else x
+        return Cells.of_texts(list(x)).with_encoder(encoder) if is_text else x
 
     def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:
         inputs = self._check(x)
@@ -148,8 +151,6 @@ FIXED_COLUMNS = ("id", "predicted", "tau")
 def predictions(model: TrainedModel, source: str) -> dict[str, np.ndarray]:
     """Return the columns id, predicted, tau, and one with the probability of each class."""
     config = model.config.data.model_copy(update={"source": source, "test": None})
-    if model.encoder is not None and not is_object(model.config.data.source):
-        config = config.model_copy(update={"text_column": model.encoder.columns[0]})
     x, ids = read_inputs(config, model.input_shape, model.encoder)
     refuse_not_finite(x, ids, source)
     probability, tau = model.predict_proba(x), model.confidence(x)

@@ -14,8 +14,8 @@ from surelabel.data.inputs import LazyInputs, Shape
 
 UNENCODED: Shape = (0,)
 """The shape of a row of cells that has no encoder yet."""
-TEXT = "text"
-"""What the only column is called if the text comes from no table."""
+NO_COLUMN = ""
+"""What the column is called if the text comes from no table."""
 _ROWS_AT_ONCE = 4096
 
 
@@ -37,6 +37,10 @@ class Encoder(Protocol):
     @property
     def has_term_weights(self) -> bool:
         """Whether the features are weights of terms, or made of them."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of data with which a table is read for it."""
 
     def encode(self, cells: pa.Table) -> np.ndarray:
         """Return the features (N, D) float32 of the cells."""
@@ -68,7 +72,7 @@ class Cells(LazyInputs):
         self.shape, self.dtype = (arrow.num_rows, *width), torch.float32
 
     @classmethod
-    def of_texts(cls, texts: Any, column: str = TEXT) -> "Cells":
+    def of_texts(cls, texts: Any, column: str = NO_COLUMN) -> "Cells":
         """Hold N texts, as an arrow array or a sequence of str."""
         known = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.array(texts, pa.large_string())
         return cls(pa.table({column: known}), is_text=True)
@@ -82,6 +86,13 @@ class Cells(LazyInputs):
     def columns(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(self.arrow.column_names)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of data with which another table is read like this one."""
+        if self.is_text:
+            return {} if self.columns[0] == NO_COLUMN else {"text_column": self.columns[0]}
+        return {"feature_columns": self.columns, "category_columns": self.categories}
 
     def texts(self, positions: np.ndarray) -> list[str]:
         """Return the text of some rows; only for cells that are text."""

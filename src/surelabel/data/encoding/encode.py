@@ -8,6 +8,7 @@ import numpy as np
 from surelabel.config import DataConfig
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.encoding.cells import Cells, Encoder
+from surelabel.data.encoding.columns import ColumnEncoder
 from surelabel.data.encoding.tfidf import TfidfEncoder
 from surelabel.data.inputs import Inputs
 
@@ -26,6 +27,8 @@ def attach_encoder(corpus: Corpus, config: DataConfig, encoder: Encoder | None =
 
 
 def _fit(train: Cells, config: DataConfig) -> Encoder:
+    if not train.is_text:
+        return ColumnEncoder.fit(train.arrow, train.categories)
     return TfidfEncoder.fit(train.texts(np.arange(len(train))), train.columns[0], config.source)
 
 

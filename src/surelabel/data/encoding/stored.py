@@ -6,11 +6,12 @@ from pydantic import ValidationError
 
 from surelabel.config import one_line
 from surelabel.data.encoding.cells import Encoder
+from surelabel.data.encoding.columns import ColumnEncoder
 from surelabel.data.encoding.tfidf import TfidfEncoder
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import ENCODER_FILE, ENCODER_TENSORS, RunDir
 
-KINDS: dict[str, Any] = {"tfidf": TfidfEncoder}
+KINDS: dict[str, Any] = {"tfidf": TfidfEncoder, "columns": ColumnEncoder}
 """Encoders by the `kind` in encoder.json."""
 
 

@@ -69,6 +69,7 @@ class TfidfEncoder:
     """Turns texts into features, with the terms and components of the training rows."""
 
     column: str
+    """Blank if the text comes from no table."""
     parts: tuple[Terms, ...]
     idf: tuple[np.ndarray, ...]
     """(V,) float32 for each part."""
@@ -83,7 +84,7 @@ class TfidfEncoder:
         fitted = [_fit_terms(kind, texts) for kind in KINDS]
         found = [part for part in fitted if part is not None]
         if not found:
-            raise DataError(f"{where}: no words in the column {column!r}; expected text in most rows")
+            raise DataError(f"{where}: no words in the text; expected some in most rows")
         parts, idf = zip(*found, strict=True)
         encoder = cls(column, parts, idf, None)
         weights = encoder.weigh(texts)
@@ -110,6 +111,11 @@ class TfidfEncoder:
     def columns(self) -> tuple[str, ...]:
         """The column of text."""
         return (self.column,)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of data with which a table is read for it."""
+        return {"text_column": self.column} if self.column else {}
 
     def encode(self, cells: pa.Table) -> np.ndarray:
         """Return the features (N, D) float32 of the first column."""

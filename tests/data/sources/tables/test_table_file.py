@@ -144,7 +144,7 @@ class TestForms:
         ("path,kind\nimages/a.png,dog\n", r"t\.csv: there is no label column; there are path, kind \(data\.label_col"),
         (
             "place,label\nimages/a.png,dog\n",
-            r"t\.csv: no images, no text and no numeric columns in place, label; ",
+            r"t\.csv: no images, no text, no numbers and no categories in place, label; ",
         ),
         ("path,label,label\na,b,c\n", r"t\.csv: 2 columns are called 'label'"),
         ("path,label,id\nimages/a.png,dog,\n", r"t\.csv, row 2: id is blank"),

@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from surelabel.config import DataConfig
 from surelabel.data.images.load import is_image
 from surelabel.data.sources.tables.content import JUDGED_ROWS, Content, judge_content
-from surelabel.data.sources.tables.features import is_text
+from surelabel.data.sources.tables.features import is_list, is_text
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import ConfigError
 
@@ -44,6 +44,10 @@ class Roles:
     """Paths, bytes, or the {bytes, path} of the Hugging Face hub."""
     text: str | None = None
     features: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    """Those of the features that are categories; the others are numbers."""
+    is_encoded: bool = False
+    """Whether features have to be encoded: some are categories, or missing."""
     notes: tuple[str, ...] = ()
     """Choices that may surprise the user."""
 
@@ -74,8 +78,18 @@ def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_te
     if image is not None:
         return Roles(label, clean, row_id, split, image, notes=notes)
     rest = [name for name in table.names if name not in {*taken, label, split}]
-    text, features, left_out = _find_inputs(table, config, rest)
-    return Roles(label, clean, row_id, split, None, text, features, (*notes, *left_out))
+    inputs = _find_inputs(table, config, rest)
+    return Roles(
+        label,
+        clean,
+        row_id,
+        split,
+        None,
+        inputs.text,
+        inputs.features,
+        inputs.categories,
+        notes=(*notes, *inputs.notes),
+    )
 
 
 def _refuse_several_inputs(config: DataConfig) -> None:
@@ -152,27 +166,54 @@ def _holds_image_paths(column: Any) -> bool:
     return is_image(Path((next((cell for cell in cells if cell and cell.strip()), "") or "x.png").strip()))
 
 
-def _find_inputs(table: Table, config: DataConfig, rest: list[str]) -> tuple[str | None, tuple[str, ...], list[str]]:
-    """Return the column of text or those of features, and notes about columns that are not used.
+class _Inputs(NamedTuple):
+    """Either a column of text, or features, some of which are categories."""
+
+    text: str | None = None
+    features: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _find_inputs(table: Table, config: DataConfig, rest: list[str]) -> _Inputs:
+    """Find the column of text or those of features, and describe the columns that are not used.
 
     Features are sorted by name, so that their order in a table does not matter.
     """
     if config.text_column is not None:
-        return _configured(table, config.text_column, "text_column"), (), []
+        return _Inputs(_configured(table, config.text_column, "text_column"))
+    named = (*(config.feature_columns or ()), *(config.category_columns or ()))
+    for name in named:
+        _configured(table, name, "feature_columns" if name in (config.feature_columns or ()) else "category_columns")
     if config.feature_columns is not None:
-        for name in config.feature_columns:
-            _configured(table, name, "feature_columns")
-        return None, config.feature_columns, []
+        held = {name: judge_content(table, name) for name in config.feature_columns}
+        return _Inputs(None, config.feature_columns, _choose_categories(held, config, is_named=True))
     held = {name: judge_content(table, name) for name in rest if not _reveals_label(name, table, rest)}
-    features = sorted(name for name, content in held.items() if content == "numbers")
-    text = _find_text(table, held, is_needed=not features)
+    categories = _choose_categories(held, config)
+    numbers = [name for name, content in held.items() if content == "numbers" and name not in categories]
+    if any(is_list(table, name) for name in numbers):
+        categories = ()  # embeddings are trained on as they are
+    features = sorted({*numbers, *categories})
+    others = [name for name in features if name.lower() not in TEXTS]
+    is_chosen = features and config.category_columns is not None
+    text = None if is_chosen else _find_text(table, held, is_needed=not others)
     if not features and text is None:
         raise table.error(
-            f"no images, no text and no numeric columns in {', '.join(table.names)}; data.path_column names the paths "
-            "of images, data.text_column the text, data.feature_columns the numbers"
+            f"no images, no text, no numbers and no categories in {', '.join(table.names)}; data.path_column names the "
+            "paths of images, data.text_column the text, data.feature_columns the others"
         )
     used = features if text is None else [text]
-    return text, () if text is not None else tuple(features), _describe_unused(rest, used, held)
+    notes = tuple(_describe_unused(rest, used, held))
+    return _Inputs(None, tuple(features), categories, notes) if text is None else _Inputs(text, notes=notes)
+
+
+def _choose_categories(held: dict[str, Content], config: DataConfig, is_named: bool = False) -> tuple[str, ...]:
+    """Return the columns of categories; of named features, all that are not numbers."""
+    if config.category_columns is not None:
+        return tuple(name for name in config.category_columns if not is_named or name in held)
+    return tuple(
+        name for name, content in held.items() if (content != "numbers" if is_named else content == "categories")
+    )
 
 
 def _find_text(table: Table, held: dict[str, Content], is_needed: bool) -> str | None:
@@ -195,7 +236,7 @@ def _describe_unused(rest: list[str], used: list[str], held: dict[str, Content])
     left_out = [name for name in rest if name not in used]
     if not left_out:
         return []
-    said = {"dates": " (dates)", "text": " (text)"}
+    said = {"dates": " (dates)", "text": " (text)", "names": " (too many different values)"}
     listed = ", ".join(f"{name or repr('')}{said.get(held.get(name, ''), '')}" for name in left_out)
     texts = [name for name in left_out if held.get(name) == "text"]
     other = f"data.text_column={texts[0]} trains on that text, " if texts else ""

@@ -43,7 +43,8 @@ def _judge_text(cells: list[str]) -> Content:
         return "dates"
     if 2 * distinct > len(cells) and _reads_like_text(cells):
         return "text"
-    return "categories" if distinct <= max(2, min(MOST_CATEGORIES, len(cells) // 2)) else "names"
+    most = min(MOST_CATEGORIES, max(len(cells) // 2, 2 if len(cells) > 2 else 0))
+    return "categories" if distinct <= most else "names"
 
 
 def _reads_like_text(cells: list[str]) -> bool:

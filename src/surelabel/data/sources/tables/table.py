@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 from surelabel.data.sources.checks import and_more
 from surelabel.errors import DataError
 
+Fault = tuple[np.ndarray, Callable[[int], str]]
+"""Which rows (N,) are bad, and what is wrong with one of them."""
+
 
 @dataclass(frozen=True)
 class Table:
