@@ -83,7 +83,8 @@ class DataConfig(Part):
     """Side of the window that networks see: anywhere in the image in training, its middle in tests.
     None is no window: images are cut to squares."""
     unreadable: Literal["refuse", "skip"] = "refuse"
-    """Image files that cannot be read: stop and list them, or list them and train without them."""
+    """Rows whose image, text, label or features cannot be read: stop and name the first ones, or
+    list them and train without them. Blank features of tables are filled in unless this is skip."""
     decode: Literal["auto", "once", "stream"] = "auto"
     """Images: decode once and keep them, or every epoch in worker processes; auto goes by size."""
     cache: bool = True

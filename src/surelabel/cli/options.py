@@ -16,6 +16,7 @@ import typer.core
 
 import surelabel
 from surelabel import console
+from surelabel.cli.flags import naming_flags
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError, describe_os_error
 from surelabel.overrides import parsed_assignment, read_config, set_field
@@ -111,14 +112,24 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
-        settings = configuration(**{name: given.pop(name) for name in shared})
-        command(settings=settings, **given)
+        chosen = {name: given.pop(name) for name in shared}
+        with naming_flags(_typed_fields(chosen["set_"] or [], chosen["config"])):
+            command(settings=configuration(**chosen), **given)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*shared.values(), *own.values())]
     # Typer reads both attributes.
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {p.name: p.annotation for p in parameters}
     return with_options
+
+
+def _typed_fields(assignments: list[str], config: Path | None) -> set[str]:
+    """Return the settings that the user named themselves, with --set or in a file."""
+    typed = {assignment.partition("=")[0].strip() for assignment in assignments}
+    content = {} if config is None else read_config(config)
+    for part, fields in content.items():
+        typed |= {f"{part}.{name}" for name in fields} if isinstance(fields, dict) else {f"{part}.name"}
+    return typed
 
 
 def configuration(
@@ -141,7 +152,8 @@ def configuration(
     label_column: Annotated[str | None, typer.Option(metavar="NAME", help="Tables: the column with labels.")] = None,
     text_column: Annotated[str | None, typer.Option(metavar="NAME", help="Tables: the column with text.")] = None,
     unreadable: Annotated[
-        str | None, typer.Option(metavar="refuse|skip", help="Images that cannot be read. Default: refuse")
+        str | None,
+        typer.Option(metavar="refuse|skip", help="Rows whose image, text or features cannot be read. Default: refuse"),
     ] = None,
     noise: Annotated[
         str | None,

@@ -1,6 +1,8 @@
 """Load data: read a source, replace labels, and split rows for training, validation and testing."""
 
 import difflib
+import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.benchmarks import BENCHMARKS, digits
-from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.corpus import Corpus, Examples, finite_rows
 from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
 from surelabel.data.encoding.encode import attach_encoder
 from surelabel.data.images.frames import centre_crop_inputs
@@ -16,6 +18,7 @@ from surelabel.data.images.load import fit_to_shape
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.relabel import relabel
 from surelabel.data.sources import array_files, folder
+from surelabel.data.sources.checks import list_some, refuse_lost_classes
 from surelabel.data.sources.interface import Parts, Rows, Source
 from surelabel.data.sources.objects import OBJECT_SOURCES, is_object, read_object
 from surelabel.data.sources.tables import parquet_folder, table_file
@@ -23,6 +26,8 @@ from surelabel.data.splits import make_corpus
 from surelabel.errors import DataError
 
 __all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
+
+_log = logging.getLogger("surelabel")
 
 SOURCES: tuple[Source, ...] = (digits, *BENCHMARKS, array_files, table_file, parquet_folder, folder)
 
@@ -36,10 +41,25 @@ def load_corpus(config: DataConfig, data: Any = None, encoder: Encoder | None = 
     config = config if encoder is None else config.model_copy(update=encoder.settings)
     parts = _read_parts(config, data)
     tests = parts.tests if config.test is None else {"test": _read_test(config, parts)}
+    if config.unreadable == "skip":
+        train = _leave_out_not_finite(parts.train, config.source)
+        refuse_lost_classes(parts.train.names, train.names, config.source)
+        parts = replace(parts, train=train)
+        tests = {name: _leave_out_not_finite(rows, config.test or config.source) for name, rows in tests.items()}
     parts, tests = relabel(parts, tests, config)
     corpus = attach_encoder(make_corpus(parts, tests, config), config, encoder)
     corpus.validate(config.source)
     return corpus
+
+
+def _leave_out_not_finite(rows: Rows, source: str) -> Rows:
+    """Return the rows whose features are finite, and list the others."""
+    finite = finite_rows(rows.x)
+    if finite.all():
+        return rows
+    left_out = f"{(~finite).sum()} row(s) with NaN or infinite values are left out: {list_some(rows.ids[~finite])}"
+    _log.warning("%s: %s", source, left_out)
+    return rows.subset(np.flatnonzero(finite))
 
 
 def _read_parts(config: DataConfig, data: Any) -> Parts:
@@ -61,6 +81,9 @@ def read_inputs(config: DataConfig, shape: Shape, encoder: Encoder | None = None
     is_window = config.image_size is not None and shape[1:] == (config.crop, config.crop)
     whole = (shape[0], config.image_size, config.image_size) if config.image_size is not None and is_window else shape
     x, ids = source.read_inputs(config, whole)
+    if config.unreadable == "skip":
+        kept = _leave_out_not_finite(Rows(x, ids, ids), config.source)
+        x, ids = kept.x, kept.ids
     return centre_crop_inputs(fit_to_shape(x, whole, config.source), config.crop if is_window else None), ids
 
 
