@@ -50,11 +50,13 @@ class Roles:
     """Whether features have to be encoded: some are categories, or missing."""
     notes: tuple[str, ...] = ()
     """Choices that may surprise the user."""
+    shown: tuple[str, ...] = ()
+    """Columns that are only read to be shown."""
 
     @property
     def used(self) -> list[str]:
         """All columns that have a role, each once."""
-        named = (self.label, self.clean, self.id, self.split, self.image, self.text, *self.features)
+        named = (self.label, self.clean, self.id, self.split, self.image, self.text, *self.features, *self.shown)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -188,7 +190,7 @@ def _find_inputs(table: Table, config: DataConfig, rest: list[str]) -> _Inputs:
     if config.feature_columns is not None:
         held = {name: judge_content(table, name) for name in config.feature_columns}
         return _Inputs(None, config.feature_columns, _choose_categories(held, config, is_named=True))
-    held = {name: judge_content(table, name) for name in rest if not _reveals_label(name, table, rest)}
+    held = {name: judge_content(table, name) for name in rest if not reveals_label(name, table, rest)}
     categories = _choose_categories(held, config)
     numbers = [name for name, content in held.items() if content == "numbers" and name not in categories]
     if any(is_list(table, name) for name in numbers):
@@ -243,7 +245,7 @@ def _describe_unused(rest: list[str], used: list[str], held: dict[str, Content])
     return [f"not used as features: {listed}; {other}data.feature_columns names others"]
 
 
-def _reveals_label(name: str, table: Table, beside: list[str]) -> bool:
+def reveals_label(name: str, table: Table, beside: list[str]) -> bool:
     """Return whether a column may be row numbers or another label; y next to x is a coordinate."""
     if name == "y" and "x" in beside:
         return False
