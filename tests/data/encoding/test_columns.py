@@ -140,8 +140,15 @@ def test_labels_that_nearly_every_row_has_its_own_of_look_continuous(load, label
         load(columns, label_column="price")
 
 
-def test_whole_numbers_that_rows_share_are_classes(load):
+def test_measurements_of_which_some_are_missing_or_equal_look_continuous(load):
+    labels = [f"{row % 25}.{row % 2}" for row in range(99)] + ["NA"]
+    with pytest.raises(DataError, match=r"label has 51 different values in 100 rows, so it looks continuous"):
+        load({"a": range(100), "label": labels})
+
+
+def test_whole_numbers_and_half_stars_are_classes(load):
     assert load({"a": range(12), "label": [row % 8 for row in range(12)]}).num_classes == 8
+    assert load({"a": range(40), "label": [row % 10 / 2 for row in range(40)]}).num_classes == 10
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ without a label or without their image or text are left out and listed.
 """
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -42,7 +41,8 @@ _VALIDATION = ("validation", "valid", "val", "dev")
 _MAX_ROWS_SHOWN = 3
 _LEAST_LABELS = 10
 """With fewer labels it is not asked whether they look continuous."""
-_NUMBER = re.compile(r"[-+]?\d*([.,]\d+)?([eE][-+]?\d+)?")
+_MOST_FRACTIONS = 20
+"""Different labels that may be numbers with decimal places, such as half stars."""
 _UNLABELLED = -1
 """How the Hugging Face hub marks rows without a label."""
 
@@ -136,15 +136,23 @@ def _rows(part: TablePart, config: DataConfig, shape: Shape | None, is_test: boo
 
 
 def _refuse_continuous(part: TablePart, names: np.ndarray) -> None:
-    """Raise if labels (n,) are measurements or ids: nearly every row has its own."""
+    """Raise if labels (n,) are measurements or ids, such as one for each row."""
     distinct = len(np.unique(names))
-    numbers = [_NUMBER.fullmatch(name) for name in names.tolist()]
-    has_fractions = 2 * distinct > len(names) and all(numbers) and any(number and number[1] for number in numbers)
+    has_fractions = distinct > min(_MOST_FRACTIONS, len(names) / 2) and _are_fractions(names)
     if len(names) >= _LEAST_LABELS and (distinct == len(names) or has_fractions):
         raise part.table.error(
             f"{part.roles.label} has {distinct} different values in {len(names)} rows, so it looks continuous; labels "
             "are classes that rows share: data.label_column names another column"
         )
+
+
+def _are_fractions(names: np.ndarray) -> bool:
+    """Return whether labels are numbers, some of them not whole; missing ones do not count."""
+    try:
+        numbers = [float(name) for name in set(names.tolist()) if not is_missing(name)]
+    except ValueError:
+        return False
+    return any(not number.is_integer() for number in numbers)
 
 
 def _inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
