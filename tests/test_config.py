@@ -41,6 +41,7 @@ FULL: dict[str, Any] = {
         "label_column": "class",
         "clean_column": "truth",
         "text_column": "words",
+        "text_model": "hf:tiny",
         "id_column": "key",
         "category_columns": ["c"],
         "feature_columns": ["a", "b"],

@@ -2,7 +2,16 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from surelabel.errors import ConfigError
@@ -70,6 +79,9 @@ class DataConfig(Part):
     text_column: str | None = None
     """Tables: the column of text to train on; None finds one by its content, if there are neither
     images nor numbers or if it has a usual name such as text."""
+    text_model: str | None = Field(None, pattern=r"^(hf|sentence):.")
+    """Text: hf:NAME or sentence:NAME, a transformer on this machine whose features are trained on;
+    `--model` and `model` take it too. None is TF-IDF."""
     id_column: str | None = None
     """Tables: the column that identifies rows; None uses id, else the path or the row number."""
     feature_columns: tuple[str, ...] | None = None
@@ -181,7 +193,8 @@ class ModelConfig(Part):
     """The network."""
 
     name: str = "auto"
-    """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME;
+    """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME,
+    for text hf:NAME or sentence:NAME;
     auto is an mlp for feature vectors, with hidden layers or without, whichever predicts held-out
     rows better; mlp for tiny images, fast_cnn for images of up to 64 pixels a side, and resnet18
     for larger ones."""
@@ -382,6 +395,18 @@ class RunConfig(Part):
     model: ModelConfig = ModelConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
     train: TrainConfig = TrainConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_text_model(cls, content: Any) -> Any:
+        """Move a model of text to the data: networks are trained on the features that it makes."""
+        model = content.get("model") if isinstance(content, dict) else None
+        name = model.get("name") if isinstance(model, dict) else model
+        if not isinstance(name, str) or not name.startswith(("hf:", "sentence:")):
+            return content
+        data = content.get("data")
+        inner = {**model, "name": "auto"} if isinstance(model, dict) else "auto"
+        return {**content, "data": {**data, "text_model": name} if isinstance(data, dict) else data, "model": inner}
 
     @field_validator("method", "model", mode="before")
     @classmethod

@@ -166,7 +166,9 @@ def configuration(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="auto, mlp, fast_cnn, resnet18, ..., timm:NAME (docs/networks.md)."),
+        typer.Option(
+            metavar="NAME", help="auto, mlp, resnet18, ..., timm:NAME; text: hf:NAME, sentence:NAME (docs/networks.md)."
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs of the whole run.")] = None,
     batch_size: Annotated[int | None, typer.Option(metavar="N", help="Rows of a batch, at most.")] = None,

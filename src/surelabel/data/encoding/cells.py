@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -10,7 +11,10 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from surelabel.data import cache
 from surelabel.data.inputs import LazyInputs, Shape
+
+_log = logging.getLogger("surelabel")
 
 UNENCODED: Shape = (0,)
 """The shape of a row of cells that has no encoder yet."""
@@ -41,6 +45,10 @@ class Encoder(Protocol):
     @property
     def settings(self) -> dict[str, Any]:
         """The settings of data with which a table is read for it."""
+
+    @property
+    def cache_key(self) -> str | None:
+        """What identifies its features in the cache, besides the cells; None if it is fast."""
 
     def encode(self, cells: pa.Table) -> np.ndarray:
         """Return the features (N, D) float32 of the cells."""
@@ -100,6 +108,8 @@ class Cells(LazyInputs):
         return found
 
     def __getitem__(self, index: Tensor) -> Tensor:
+        if self.encoder is not None and self.encoder.cache_key is not None:
+            return self.features()[index.cpu()]
         return torch.from_numpy(self._encode(self.arrow.take(pa.array(index.cpu().numpy()))))
 
     def _encode(self, arrow: pa.Table) -> np.ndarray:
@@ -116,10 +126,25 @@ class Cells(LazyInputs):
         return Cells(self.arrow, self.categories, is_text=self.is_text, encoder=encoder)
 
     def features(self) -> Tensor:
-        """Encode all rows, some at a time."""
-        starts = range(0, len(self), _ROWS_AT_ONCE)
-        chunks = [self._encode(self.arrow.slice(start, _ROWS_AT_ONCE)) for start in starts]
-        return torch.from_numpy(np.concatenate(chunks)) if chunks else torch.zeros(self.shape)
+        """Encode all rows, some at a time; slow encoders only once, for the cache."""
+        assert self.encoder is not None
+        key = self.encoder.cache_key
+        if key is None:
+            out = np.empty(self.shape, dtype=np.float32)
+            self._fill(out)
+            return torch.from_numpy(out)
+        found = cache.load_or_fill(
+            cache.make_key("text", key, self.digest()), self.shape, np.float32, self._fill_and_say
+        )
+        return torch.from_numpy(np.array(found))
+
+    def _fill_and_say(self, out: np.ndarray) -> None:
+        _log.info("encoding %d texts, once; their features are kept in %s", len(self), cache.folder())
+        self._fill(out)
+
+    def _fill(self, out: np.ndarray) -> None:
+        for start in range(0, len(self), _ROWS_AT_ONCE):
+            out[start : start + _ROWS_AT_ONCE] = self._encode(self.arrow.slice(start, _ROWS_AT_ONCE))
 
     def digest(self) -> str:
         """Hash the cells: features may differ in their last digits on another machine."""

@@ -129,6 +129,10 @@ class ColumnEncoder:
         """They are not."""
         return False
 
+    @property
+    def cache_key(self) -> None:
+        """Encoding is fast enough."""
+
     def encode(self, cells: pa.Table) -> np.ndarray:
         """Return the features (N, D) float32 of cells."""
         found = [part.encode(cells.column(part.name)) for part in self.parts]

@@ -10,7 +10,9 @@ from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.encoding.cells import Cells, Encoder
 from surelabel.data.encoding.columns import ColumnEncoder
 from surelabel.data.encoding.tfidf import TfidfEncoder
+from surelabel.data.encoding.transformer import TransformerEncoder
 from surelabel.data.inputs import Inputs
+from surelabel.errors import ConfigError
 
 
 def attach_encoder(corpus: Corpus, config: DataConfig, encoder: Encoder | None = None) -> Corpus:
@@ -19,6 +21,10 @@ def attach_encoder(corpus: Corpus, config: DataConfig, encoder: Encoder | None =
     Only the training rows are looked at. A corpus of images or numbers is returned as it is.
     """
     train = corpus.train.x
+    if config.text_model is not None and not (isinstance(train, Cells) and train.is_text):
+        raise ConfigError(
+            f"model.name: {config.text_model} encodes text, and the inputs of {config.source} are not text"
+        )
     if not isinstance(train, Cells):
         return corpus
     known = encoder or _fit(train, config)
@@ -29,6 +35,8 @@ def attach_encoder(corpus: Corpus, config: DataConfig, encoder: Encoder | None =
 def _fit(train: Cells, config: DataConfig) -> Encoder:
     if not train.is_text:
         return ColumnEncoder.fit(train.arrow, train.categories)
+    if config.text_model is not None:
+        return TransformerEncoder.make(config.text_model, train.columns[0])
     return TfidfEncoder.fit(train.texts(np.arange(len(train))), train.columns[0], config.source)
 
 

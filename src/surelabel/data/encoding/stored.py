@@ -8,10 +8,11 @@ from surelabel.config import one_line
 from surelabel.data.encoding.cells import Encoder
 from surelabel.data.encoding.columns import ColumnEncoder
 from surelabel.data.encoding.tfidf import TfidfEncoder
+from surelabel.data.encoding.transformer import TransformerEncoder
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import ENCODER_FILE, ENCODER_TENSORS, RunDir
 
-KINDS: dict[str, Any] = {"tfidf": TfidfEncoder, "columns": ColumnEncoder}
+KINDS: dict[str, Any] = {"tfidf": TfidfEncoder, "columns": ColumnEncoder, "transformer": TransformerEncoder}
 """Encoders by the `kind` in encoder.json."""
 
 

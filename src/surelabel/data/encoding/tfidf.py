@@ -117,6 +117,10 @@ class TfidfEncoder:
         """The settings of data with which a table is read for it."""
         return {"text_column": self.column} if self.column else {}
 
+    @property
+    def cache_key(self) -> None:
+        """Encoding is fast enough."""
+
     def encode(self, cells: pa.Table) -> np.ndarray:
         """Return the features (N, D) float32 of the first column."""
         return self.encode_texts([text or "" for text in cells.column(0).to_pylist()])
