@@ -1,11 +1,14 @@
 """`surelabel review`: decide on suspicious labels on a local page."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Run, app
+from surelabel.cli.options import Run, app, warn_of_damage
+
+if TYPE_CHECKING:
+    from surelabel.runs.decisions import Journal
 
 
 @app.command()
@@ -20,12 +23,16 @@ def review(
         int | None,
         typer.Option(metavar="N", min=1, help="Begin with N labels drawn at random: they tell how many are wrong."),
     ] = None,
+    accept_damage: Annotated[
+        bool,
+        typer.Option("--accept-damage", help="Go on without decisions that a damaged decisions.jsonl lost; no page."),
+    ] = False,
 ) -> None:
     """Go through suspicious labels on a local page; decisions are kept in RUN/decisions.jsonl."""
     from surelabel import api
     from surelabel.reviewing.review import CSV_NAME
-    from surelabel.reviewing.server import open_page, serve
-    from surelabel.runs.decisions import FILE_NAME, FINAL
+    from surelabel.reviewing.server import find_user, open_page, serve
+    from surelabel.runs.decisions import FILE_NAME, FINAL, Journal
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
@@ -36,11 +43,17 @@ def review(
             open_page(address)
 
     run_dir = RunDir.open(run)
+    if accept_damage:
+        _accept(Journal(run / FILE_NAME, by or find_user()))
+        return
     table = audit(run_dir)
-    if table.damage:
-        console.tell(
-            f"warning: {run / FILE_NAME} is damaged: {table.damage}; restore it from a backup, or decide again"
-        )
+    warn_of_damage(run, table.damage)
     journal = serve(run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, random=random)
     count = sum(decision.action in FINAL for decision in journal.decisions().values())
     console.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))
+
+
+def _accept(journal: "Journal") -> None:
+    damage, count = journal.accept_damage(), len(journal.decisions())
+    console.say(f"{journal.path}: {damage}: accepted" if damage else f"{journal.path}: is not damaged")
+    console.say(f"{count:,} decision{'s'[: count != 1]} can be read")

@@ -62,7 +62,7 @@ def export(
     journal is damaged is refused without `force`, because decisions may be lost.
     """
     if not force:
-        remedy = "export without these decisions: --force (in Python: force=True)"
+        remedy = "export without these decisions with --force (in Python: force=True)"
         Journal(run.path / FILE_NAME).refuse_damage(remedy)
     folder, rules = _resolve_link(Path(out), run), rules or Rules()
     _keep_out_of_data(folder, run)

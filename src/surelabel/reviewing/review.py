@@ -224,5 +224,5 @@ class Review:
 
 def write_csv(run: RunDir, journal: Journal) -> int:
     """Write RUN/decisions.csv, unless decisions are lost; return the number of its rows."""
-    journal.refuse_damage(f"write {CSV_NAME} without these decisions: surelabel export {run.path} --force")
+    journal.refuse_damage(f"write {CSV_NAME} without these decisions with surelabel export {run.path} --force")
     return journal.to_csv(run.path / CSV_NAME)

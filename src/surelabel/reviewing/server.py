@@ -57,7 +57,7 @@ def serve(
     """
     with contextlib.closing(_bind(port)) as listener:
         access = Access(listener.getsockname()[1])
-        review = make_review(run_dir, corpus, audit, access.key, by or _user())
+        review = make_review(run_dir, corpus, audit, access.key, by or find_user())
         if random is not None:
             review.journal.draw(random)
             review.starts_random = True
@@ -209,7 +209,7 @@ def _bind(port: int) -> socket.socket:
     return listener
 
 
-def _user() -> str:
+def find_user() -> str:
     """Return the name of the system's user, if it can be found out."""
     try:
         return getpass.getuser()

@@ -11,7 +11,8 @@ A decision is on disk (fsync) before it is reported as saved. Every writer locks
 reads what others have appended, so several servers and tabs can share one journal. A decision
 names the last entry about its row that its author saw, and is refused if there is a later one. A
 line that a crash cut short is skipped, and the next writer ends it with a newline. Other lines that
-cannot be read are damage, which `Journal.damage` names.
+cannot be read, and entries that are lost (entry_count.py), are damage, which `Journal.damage` names
+until a person accepts it.
 
 Nothing is read or copied twice: a journal reads what was appended since its last call, and its
 readers ask for the rows that changed since theirs (`changes`).
@@ -20,16 +21,33 @@ readers ask for the rows that changed since theirs (`changes`).
 import hashlib
 import os
 import secrets
+import shlex
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 from surelabel import files
 from surelabel.errors import RunError, SurelabelError
-from surelabel.runs.entries import ACTIONS, DRAW, FINAL, RANDOM, Damage, Decision, Draw, Numbering, decode, encode
+from surelabel.runs.entries import (
+    ACTIONS,
+    DRAW,
+    FINAL,
+    RANDOM,
+    Acceptance,
+    Damage,
+    Decision,
+    Draw,
+    Numbering,
+    decode,
+    encode,
+)
+from surelabel.runs.entry_count import read_count, write_count
+from surelabel.runs.standings import Book, Changes, Place, Standing
 
 __all__ = [
     "ACTIONS",
@@ -68,50 +86,6 @@ class Wish:
     """random for a decision in the queue of random labels."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Standing:
-    """The decisions on a row; never changed, so that readers need no copy."""
-
-    last: int = 0
-    """The sequence of the last entry about it."""
-    decision: Decision | None = None
-    """The valid decision, if any."""
-    before: "Standing | None" = field(default=None, repr=False)
-    """What undoing the valid decision restores."""
-    is_random: bool = False
-    """Whether a decision that was not undone was made in the queue of random labels."""
-
-    def take(self, entry: Decision) -> "Standing":
-        """Return the standing after the next entry."""
-        if entry.action == "undo":
-            return replace(self.before or Standing(), last=entry.sequence)
-        return Standing(entry.sequence, entry, self, self.is_random or entry.queue == RANDOM)
-
-
-Book = dict[str, Standing]
-"""The rows in the journal, by id."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """How far a reader has come in a journal."""
-
-    beginning: object
-    """Another object for each file and each journal."""
-    num_decisions: int
-
-
-@dataclass(frozen=True)
-class Changes:
-    """The rows that were decided on since a reader looked last."""
-
-    book: Book
-    place: Place
-    """Where the reader is now."""
-    is_anew: bool
-    """Whether these are all rows, and what the reader knew before does not count any more."""
-
-
 def random_order(seed: int, ids: Sequence[str]) -> list[int]:
     """Return the positions of these ids in a random order, the same on every machine."""
     keys = [hashlib.sha256(f"{seed}:{id}".encode("utf-8", "surrogatepass")).digest() for id in ids]
@@ -140,6 +114,8 @@ class Journal:
         self._draw: Draw | None = None
         self._numbering, self._beginning = Numbering(), object()
         self._offset = self._inode = 0
+        self._crc = 0
+        """The CRC-32 of the bytes before the offset."""
 
     def decisions(self) -> dict[str, Decision]:
         """Return the valid decisions (keep, relabel, skip) by id, in the order they were made."""
@@ -174,15 +150,29 @@ class Journal:
             return list(islice(valid, most))[::-1]
 
     def damage(self) -> Damage:
-        """Return what of the journal cannot be read or is missing; False if nothing is."""
+        """Return what cannot be read or is missing and was not accepted; False if nothing is."""
         with self._mutex:
             self._read()
             return self._numbering.damage()
 
     def refuse_damage(self, remedy: str) -> None:
-        """Raise if decisions are lost or may be; `remedy` says how to go on without them."""
+        """Raise if decisions are lost or may be; `remedy` says how to go on without them once."""
         if damage := self.damage():
-            raise RunError(f"{self.path}: {damage}; restore this file from a backup, or {remedy}")
+            accept = f"accept the loss for good: surelabel review {shlex.quote(str(self.path.parent))} --accept-damage"
+            raise RunError(f"{self.path}: {damage}; restore this file from a backup, {remedy}, or {accept}")
+
+    def accept_damage(self) -> Damage:
+        """Note that all damage is known, and return it; no line is changed or removed.
+
+        From then on this damage is no reason to warn or to refuse. Later damage is.
+        """
+        with self._writing() as file:
+            damage = self._numbering.damage()
+            if damage:
+                left = _read(file, self._offset, os.fstat(file).st_size - self._offset)  # cut short by a crash
+                before = zlib.crc32(left + _missing_newline(file), self._crc)
+                self._write(file, encode(Acceptance(self._numbering.next, _now(), before, str(damage), self.by)))
+        return damage
 
     def sample(self) -> Draw | None:
         """Return the random sample as it was last drawn or enlarged; None if there is none."""
@@ -194,33 +184,43 @@ class Journal:
         """Draw `count` random labels, or enlarge the sample to so many, and return the sample."""
         if count < 1:
             raise RunError(f"{count} random labels: expected 1 or more")
-        with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
-            self._catch_up(file)
+        with self._writing() as file:
             drawn = self._draw
             if drawn is not None and drawn.count >= count:
                 return drawn
             seed = secrets.randbits(32) if drawn is None else drawn.seed
             entry = Draw(self._numbering.next, _now(), seed, count, self.by)
             self._write(file, encode(entry))
-            self._catch_up(file)
         return entry
 
     def _read(self) -> None:
+        counted = read_count(self.path)  # first: another process may be writing
         if self.path.exists():
             with files.locked(self.path, os.O_RDONLY, shared=True) as file:
                 self._catch_up(file)
         else:
             self._forget()
+        self._numbering.counted = counted
+
+    @contextmanager
+    def _writing(self) -> Iterator[int]:
+        """Lock the journal, read what others have written, and yield it to append to."""
+        with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
+            counted = read_count(self.path)
+            self._catch_up(file)
+            self._numbering.counted = counted
+            yield file
+            self._catch_up(file)
+            if self._numbering.last > counted:
+                write_count(self.path, self._numbering.last)
 
     def append(self, wishes: Sequence[Wish]) -> list[Decision]:
         """Append all of these, or raise Conflict if one of the rows was decided on since."""
-        with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
-            self._catch_up(file)
+        with self._writing() as file:
             self._check(wishes)
             now = _now()
             entries = [self._entry(wish, number, now) for number, wish in enumerate(wishes, self._numbering.next)]
             self._write(file, b"".join(map(encode, entries)))
-            self._catch_up(file)
         return entries
 
     def to_csv(self, path: str | Path, *, force: bool = False) -> int:
@@ -229,7 +229,7 @@ class Journal:
         A damaged journal is refused without `force`: the csv would lack decisions.
         """
         if not force:
-            self.refuse_damage("pass force=True to write a csv without these decisions")
+            self.refuse_damage("write a csv without these decisions with force=True")
         held = [decision for decision in self.decisions().values() if decision.action in FINAL]
         rows = [(decision.id, decision.label, decision.time) for decision in held]
         files.replace_csv(Path(path), ("id", "label", "decided_at"), rows)
@@ -258,8 +258,7 @@ class Journal:
     def _write(self, file: int, content: bytes) -> None:
         """Append and sync; remove what could not be written whole, so that half is never read."""
         size = os.fstat(file).st_size
-        if size and os.pread(file, 1, size - 1) != b"\n":
-            content = b"\n" + content  # ends a line that a crash cut short
+        content = _missing_newline(file) + content  # ends a line that a crash cut short
         try:
             while content:
                 content = content[os.write(file, content) :]
@@ -289,10 +288,14 @@ class Journal:
         for line in lines:
             if not self._apply(line) and line.strip():
                 self._numbering.skip()
-            self._offset += len(line) + 1
+            self._pass(line + b"\n")
             self._numbering.line += 1
         if self._apply(tail):  # complete except for its newline, which the next writer adds
-            self._offset += len(tail)
+            self._pass(tail)
+
+    def _pass(self, content: bytes) -> None:
+        self._offset += len(content)
+        self._crc = zlib.crc32(content, self._crc)
 
     def _apply(self, line: bytes) -> bool:
         """Apply a line; return False if it cannot be read."""
@@ -300,6 +303,10 @@ class Journal:
         if entry is None:
             return False
         self._numbering.take(entry)
+        if isinstance(entry, Acceptance):
+            if entry.before == self._crc:
+                self._numbering.accept()
+            return True
         if isinstance(entry, Draw):
             self._draw = entry
             return True
@@ -310,6 +317,12 @@ class Journal:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _missing_newline(file: int) -> bytes:
+    """Return the newline that the last line lacks, if it lacks one."""
+    size = os.fstat(file).st_size
+    return b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""
 
 
 def _read(file: int, offset: int, size: int) -> bytes:

@@ -19,7 +19,7 @@ from torch import Tensor
 from surelabel.errors import DataError
 
 NUM_COLUMNS = 300
-"""Features of a text at most; docs/decisions/0021 has the measurements."""
+"""Features of a text at most; docs/decisions/0023 has the measurements."""
 MOST_TERMS = 10_000
 """Terms of each kind; the most frequent ones are kept."""
 FITTED_ROWS = 50_000
