@@ -231,3 +231,44 @@ def test_an_encoder_from_a_stranger(run, tmp_path, change):
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(RunError, match=r"encoder\.json: "):
         api.load(tmp_path / "run")
+
+
+TRAIN = {"city": ["Bonn", "Rome"] * 6, "age": [1.0, None] * 6, "label": ["a", "b"] * 6}
+TEST = {"city": ["Oslo", "Bonn"], "age": [5.0, 6.0], "label": ["a", "b"]}
+"""Too few rows to tell categories from names."""
+
+
+def test_a_test_frame_is_read_like_the_training_frame():
+    pandas = pytest.importorskip("pandas")
+    data = {"train": pandas.DataFrame(TRAIN), "test": pandas.DataFrame(TEST)}
+    corpus = load_corpus(DataConfig(source="<frame>"), data)
+    assert corpus.feature_names == ("age", "age is missing", "city=Bonn", "city=Rome")
+    assert encoded(corpus.tests["test"]) == [[5, 0, 0, 0], [6, 0, 1, 0]]
+
+
+def test_the_test_files_of_a_folder_are_read_like_its_training_files(tmp_path):
+    pq.write_table(pa.table(TRAIN), tmp_path / "train-00000-of-00001.parquet")
+    pq.write_table(pa.table(TEST), tmp_path / "test-00000-of-00001.parquet")
+    corpus = load_corpus(DataConfig(source=str(tmp_path)))
+    assert encoded(corpus.tests["test"]) == [[5, 0, 0, 0], [6, 0, 1, 0]]
+
+
+def test_a_test_file_is_read_like_the_training_file(load, tmp_path):
+    test = write_csv(tmp_path / "test.csv", TEST)
+    columns = {**TRAIN, "age": ["1", ""] * 6}
+    assert encoded(load(columns, test=str(test)).tests["test"]) == [[5, 0, 0, 0], [6, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("kind", ["folder", "frame"])
+def test_so_are_texts(tmp_path, kind):
+    pandas = pytest.importorskip("pandas")
+    train = {"what": [f"a text about the number {n}" for n in range(12)], "label": ["a", "b"] * 6}
+    test = {"text": ["x", "y"], "what": ["one", "two"], "label": ["a", "b"]}
+    if kind == "frame":
+        data = {"train": pandas.DataFrame(train), "test": pandas.DataFrame(test)}
+        corpus = load_corpus(DataConfig(source="<frame>"), data)
+    else:
+        pq.write_table(pa.table(train), tmp_path / "train-00000-of-00001.parquet")
+        pq.write_table(pa.table(test), tmp_path / "test-00000-of-00001.parquet")
+        corpus = load_corpus(DataConfig(source=str(tmp_path)))
+    assert corpus.tests["test"].x.texts(np.arange(2)) == ["one", "two"]

@@ -23,7 +23,7 @@ from surelabel.data.sources.checks import and_more, download_stores, resolve_ins
 from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import Roles, find_roles
 from surelabel.data.sources.tables.parquet_file import SUFFIX, read_parquet
-from surelabel.data.sources.tables.rows import TablePart, make_inputs, make_parts
+from surelabel.data.sources.tables.rows import TablePart, make_inputs, make_parts, settings_like
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
@@ -56,7 +56,8 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     train = _read(files[main], config, is_test=shape is not None)
     if shape is not None or "test" not in files:
         return make_parts(train, config, shape)
-    return make_parts(train, config, None, {"test": _read(files["test"], config, is_test=True)})
+    same = config.model_copy(update=settings_like(train, config))
+    return make_parts(train, config, None, {"test": _read(files["test"], same, is_test=True)})
 
 
 def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:

@@ -75,12 +75,22 @@ def make_parts(
         raise part.table.error("no rows to train on")
     rows = _rows(train, config, shape, is_test=shape is not None)
     train_shape = tuple(rows.x.shape[1:])
-    found = {name: _rows(one, config, train_shape, True, f"{name}/") for name, one in (tests or {}).items()}
+    found = {}
+    for name, one in (tests or {}).items():
+        found[name] = _rows(_mark_encoded(one, config, train_shape), config, train_shape, True, f"{name}/")
     if not found and len(own_test.table):
         found["test"] = _rows(own_test, config, train_shape, is_test=True)
     is_plain = part.roles.features and not part.roles.is_encoded
     names = feature_names(train.table, part.roles.features) if is_plain else None
     return Parts(rows, found, _class_names(part), feature_names=names)
+
+
+def settings_like(part: TablePart, config: DataConfig) -> dict[str, Any]:
+    """Return the settings with which test files are read like these training rows, if encoded."""
+    roles = _mark_encoded(part, config, None).roles
+    if roles.text is not None:
+        return {"text_column": roles.text}
+    return {"feature_columns": roles.features, "category_columns": roles.categories} if roles.is_encoded else {}
 
 
 def make_inputs(part: TablePart, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
