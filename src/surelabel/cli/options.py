@@ -17,6 +17,7 @@ import typer.core
 
 import surelabel
 from surelabel import console
+from surelabel.cli.flags import naming_flags
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError, describe_os_error
 from surelabel.overrides import parsed_assignment, read_config, set_field
@@ -113,14 +114,24 @@ def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
-        settings = configuration(**{name: given.pop(name) for name in shared})
-        command(settings=settings, **given)
+        chosen = {name: given.pop(name) for name in shared}
+        with naming_flags(_typed_fields(chosen["set_"] or [], chosen["config"])):
+            command(settings=configuration(**chosen), **given)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*shared.values(), *own.values())]
     # Typer reads both attributes.
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {p.name: p.annotation for p in parameters}
     return with_options
+
+
+def _typed_fields(assignments: list[str], config: Path | None) -> set[str]:
+    """Return the settings that the user named themselves, with --set or in a file."""
+    typed = {assignment.partition("=")[0].strip() for assignment in assignments}
+    content = {} if config is None else read_config(config)
+    for part, fields in content.items():
+        typed |= {f"{part}.{name}" for name in fields} if isinstance(fields, dict) else {f"{part}.name"}
+    return typed
 
 
 def configuration(
@@ -141,8 +152,10 @@ def configuration(
         str | None, typer.Option(metavar="FILE.csv", help="id[,label]: rows whose label a person has confirmed.")
     ] = None,
     label_column: Annotated[str | None, typer.Option(metavar="NAME", help="Tables: the column with labels.")] = None,
+    text_column: Annotated[str | None, typer.Option(metavar="NAME", help="Tables: the column with text.")] = None,
     unreadable: Annotated[
-        str | None, typer.Option(metavar="refuse|skip", help="Images that cannot be read. Default: refuse")
+        str | None,
+        typer.Option(metavar="refuse|skip", help="Rows whose image, text or features cannot be read. Default: refuse"),
     ] = None,
     noise: Annotated[
         str | None,
@@ -155,7 +168,9 @@ def configuration(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="auto, mlp, fast_cnn, resnet18, ..., timm:NAME (docs/networks.md)."),
+        typer.Option(
+            metavar="NAME", help="auto, mlp, resnet18, ..., timm:NAME; text: hf:NAME, sentence:NAME (docs/networks.md)."
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs of the whole run.")] = None,
     batch_size: Annotated[int | None, typer.Option(metavar="N", help="Rows of a batch, at most.")] = None,
@@ -192,6 +207,7 @@ def configuration(
         "data.labels": labels,
         "data.trusted": trusted,
         "data.label_column": label_column,
+        "data.text_column": text_column,
         "data.unreadable": unreadable,
         "data.cache": _parse_switch("--cache", cache),
         "noise": _parse_noise(noise),

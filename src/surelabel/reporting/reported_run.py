@@ -96,3 +96,13 @@ class ReportedRun:
             return {}
         held_out = self.corpus.validation
         return {"train": self.corpus.train} | ({} if held_out is None else {"validation": held_out})
+
+    def locate(self, rows: list[int]) -> dict[str, dict[int, int]]:
+        """Return where the inputs of rows of the audit are: position in its split, by split."""
+        ids, split_of = self.columns["id"], self.columns["split"]
+        found: dict[str, dict[int, int]] = {}
+        for row in rows:
+            key = str(split_of[row]), str(ids[row])
+            if key in self.positions:
+                found.setdefault(key[0], {})[row] = self.positions[key]
+        return found

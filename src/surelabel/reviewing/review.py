@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from surelabel.data.corpus import Examples
 from surelabel.errors import DataError, RunError
+from surelabel.reviewing.content import RowContent
 from surelabel.reviewing.inputs import FeatureTable, encode_png
 from surelabel.reviewing.live import LiveAudit
 from surelabel.reviewing.states import RowStates
@@ -80,6 +81,7 @@ class Review:
     ) -> None:
         """`features` is None if the inputs are images."""
         self.run_dir, self.suspects, self.journal, self.features, self.key = run, suspects, journal, features, key
+        self.content = RowContent(run)
         self.states = RowStates(journal, suspects.row_of)
         self._drawn: Draw | None = None
         self.starts_random = False
@@ -162,6 +164,15 @@ class Review:
         """Return the features of a row beside the means of its two classes."""
         rows = self._find(split, position, is_image=False)
         return self._features_of(self.suspects.row_of[str(rows.ids[position])])
+
+    def row_content(self, split: str, position: int) -> dict[str, Any]:
+        """Return the text of a row, in pieces, and the columns of its table."""
+        rows = self.suspects.split_with(split, position)
+        if rows is None:
+            raise DataError("there is no such sample in this run")
+        row = self.suspects.row_of[str(rows.ids[position])]
+        given, suggested = int(self.suspects.given[row]), int(self.suspects.suggested[row])
+        return self.content.describe(rows, position, given, suggested)
 
     def decide(self, request: DecisionsRequest) -> Any:
         """Write decisions; answer 409 with the current rows if someone else decided first."""

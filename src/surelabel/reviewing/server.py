@@ -127,6 +127,7 @@ def make_app(review: Review, access: Access) -> ASGIApp:
         "/api/rows": review.rows,
         "/api/progress": review.progress,
         "/api/values/{split}/{position}": review.row_values,
+        "/api/content/{split}/{position}": review.row_content,
     }
     for address, answer in reading.items():
         app.add_api_route(address, answer, methods=["GET"], response_model=None)

@@ -4,6 +4,8 @@
     data.json            schema version, class names, input shape, sizes, hash of the training data
     noise.json           manifest of injected noise, if any
     env.json             versions, machine, device, processes
+    encoder.json         how text, or columns of a table, become features, if they do
+    encoder.safetensors  weights of the terms of text, and directions that they are reduced to
     features.safetensors the frozen backbone, if the run trains on its features
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
@@ -48,6 +50,7 @@ READABLE_SCHEMAS = (1, 2)
 """Schema 1 (version 0.1.0) stores neither P(wrong) nor a calibration; `verdicts` fits them."""
 CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
+ENCODER_FILE, ENCODER_TENSORS = "encoder.json", "encoder.safetensors"
 FOLDS_FOLDER = "folds"
 METRICS_FILE = "metrics.jsonl"
 START_FILES = (
@@ -58,6 +61,8 @@ START_FILES = (
     "noise.json",
     "labels.parquet",
     "features.safetensors",
+    ENCODER_TENSORS,
+    ENCODER_FILE,
     "head.json",
 )
 """Files written before data.json, whose presence says that a run has begun."""
@@ -270,8 +275,20 @@ class RunDir:
 
     def second_opinion(self) -> dict[str, Any]:
         """Return second_opinion.json; empty for runs without one."""
-        is_written = (self.path / OPINION_FILE).exists() or self._checksums.lists(OPINION_FILE)
-        return self._read_json(OPINION_FILE) if is_written else {}
+        return self._read_json(OPINION_FILE) if self.has(OPINION_FILE) else {}
+
+    def encoder(self) -> dict[str, Any] | None:
+        """Return encoder.json; None if the inputs of the run are images or numbers."""
+        return self._read_json(ENCODER_FILE) if self.has(ENCODER_FILE) else None
+
+    def has(self, name: str) -> bool:
+        """Return whether the run has a file, or had it: a lost one is an error when it is read."""
+        return (self.path / name).exists() or self._checksums.lists(name)
+
+    def remove(self, name: str) -> None:
+        """Delete a file of an interrupted start."""
+        self._checksums.forget(name)
+        (self.path / name).unlink(missing_ok=True)
 
     def require_done(self) -> None:
         """Raise an error that says how to finish the run if training has not ended."""

@@ -16,6 +16,7 @@ from surelabel.core.stages import seed_of
 from surelabel.data import load_corpus
 from surelabel.data.augment import Augment, input_statistics
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.encoding.cells import Encoder
 from surelabel.data.loader import Loader
 from surelabel.data.relabel import mark_trusted
 from surelabel.errors import ConfigError
@@ -27,13 +28,18 @@ MEASURED_ROWS, MEASURED_BYTES = 4096, 2**27
 
 
 def corpus(
-    data: DataConfig, noise_config: NoiseConfig | None, seed: int, given: Any = None
+    data: DataConfig,
+    noise_config: NoiseConfig | None,
+    seed: int,
+    given: Any = None,
+    encoder: Encoder | None = None,
 ) -> tuple[Corpus, noise.Manifest | None]:
     """Load the data set, or the object `given` for it, and inject noise if configured.
 
-    Noise goes into the labels of training and held-out rows.
+    Noise goes into the labels of training and held-out rows. The `encoder` of an earlier run makes
+    features of text; without it, one is fitted.
     """
-    loaded = load_corpus(data, given)
+    loaded = load_corpus(data, given, encoder)
     if noise_config is None:
         return mark_trusted(loaded, data), None
     parts = loaded.labelled_parts
@@ -148,6 +154,8 @@ def normalisation(corpus: Corpus) -> tuple[Tensor, Tensor]:
     else:
         most = max(1, min(MEASURED_ROWS, MEASURED_BYTES // (math.prod(x.shape[1:]) * x.dtype.itemsize)))
         mean, std = input_statistics(x if isinstance(x, Tensor) else x[_spread_rows(len(x), most)])
+    if corpus.has_term_weights:
+        std = torch.full_like(std, float(std.square().mean().sqrt()))
     shape = (-1, *[1] * (len(x.shape) - 2))
     return mean.view(shape), std.view(shape)
 

@@ -63,6 +63,7 @@ class TrainingRows:
 
     def __init__(self, config: RunConfig, corpus: Corpus, say: Callable[[str], None] = lambda _text: None) -> None:
         self.config, self.rows, self.num_classes, self.say = config, corpus.train, corpus.num_classes, say
+        self.keep_scale = corpus.has_term_weights
 
     @cached_property
     def found(self) -> SecondOpinion | None:
@@ -71,7 +72,8 @@ class TrainingRows:
             return None
         seed = self.config.train.seed
         with threadpool_limits(self.config.train.threads):
-            return second_opinion(feature_sets([self.rows], seed), self.rows.label.numpy(), self.num_classes, seed)
+            features, given = feature_sets([self.rows], seed), self.rows.label.numpy()
+            return second_opinion(features, given, self.num_classes, seed, keep_scale=self.keep_scale)
 
     def __call__(self) -> Opinion | None:
         """Return what a method may know of it; confirmed labels take no part in the noise."""
@@ -117,7 +119,9 @@ def _judge(
     if known is not None and corpus.validation is None and not extra:
         opinion = known.found
     else:
-        opinion = second_opinion(features, given, corpus.num_classes, config.train.seed, extra)
+        opinion = second_opinion(
+            features, given, corpus.num_classes, config.train.seed, extra, keep_scale=corpus.has_term_weights
+        )
     if opinion is None:
         return None
     trained = columns["verdict"] == TRAINED

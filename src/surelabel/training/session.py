@@ -12,6 +12,8 @@ from surelabel.config import RunConfig
 from surelabel.console import Silent
 from surelabel.core.method import Method
 from surelabel.data.corpus import Corpus
+from surelabel.data.encoding import stored
+from surelabel.data.encoding.encode import encode_all, find_encoder
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Progress, Setup
 from surelabel.engine.signals import stop_on_signals
@@ -41,7 +43,7 @@ def train(
     raw, manifest = data
     distributed.check_device(config.train)
     extractor = cached_features.extractor(config, raw, run_dir, progress.warn)
-    corpus = cached_features.extract(raw, extractor, config, progress.warn)
+    corpus = cached_features.extract(encode_all(raw), extractor, config, progress.warn)
     chosen: dict[str, Any] = {}
     if choose_head and not run_dir.has_begun:
         config, chosen = head.settle(config, corpus, _train_candidate)
@@ -118,6 +120,8 @@ def _claim(
     stack.enter_context(run_dir.locked())
     if extractor is not None and not run_dir.has_begun:
         cached_features.keep(run_dir, extractor)
+    if not run_dir.has_begun:
+        stored.write(run_dir, find_encoder(corpus))
     check_or_write(run_dir, config, corpus, manifest, device)
 
 
