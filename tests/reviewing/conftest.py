@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.reviewing.browsing import opened, process_server, read_only_server, server  # noqa: F401, fixtures
 
 from surelabel import api
 from surelabel.reviewing.access import KEY_HEADER, Access
@@ -97,8 +98,8 @@ def corpus_of_fixture():
 @pytest.fixture(scope="session")
 def open_review(trained):
     """Return a function that opens a run, or a copy of one, for review."""
-    opened = {name: (corpus_of(run), audit(run)) for name, run in trained.items()}
-    return lambda run, key: make_review(run, *opened[run.path.name], key, by="tester")
+    reopened = {name: (corpus_of(run), audit(run)) for name, run in trained.items()}
+    return lambda run, key: make_review(run, *reopened[run.path.name], key, by="tester")
 
 
 class Client:

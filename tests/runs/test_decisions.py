@@ -37,8 +37,12 @@ def test_decisions_and_their_lines(path):
         "action": "relabel",
         "label": "dog",
         "by": "ann",
+        "bulk": 1,
         "crc32": lines[1]["crc32"],
     }
+    (alone,) = journal.append([Wish("d", "cat", "keep")])
+    assert alone.bulk is None
+    assert "bulk" not in json.loads(path.read_text().splitlines()[-1])
     assert lines[1]["time"].endswith("+00:00")
 
 

@@ -20,8 +20,10 @@ from surelabel.verdicts import Audit
 from surelabel.verdicts.audit import Auditor
 
 ROWS_PER_REQUEST = 60
+MOST_AT_ONCE = 1000
+"""Decisions in a request, and rows that a request can ask for."""
 NUM_RECENT = 200
-"""Decisions that can still be undone after a reload."""
+"""Decisions that can still be undone after a reload; more if they were made at once."""
 MOST_NUMBERS = 200
 """Rows whose P(wrong) the page can ask for at once."""
 CSV_NAME = "decisions.csv"
@@ -44,7 +46,7 @@ class DecisionsRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    decisions: list[DecisionRequest] = Field(min_length=1, max_length=1000)
+    decisions: list[DecisionRequest] = Field(min_length=1, max_length=MOST_AT_ONCE)
     queue: Literal["random"] | None = None
     """random for decisions on the random sample."""
 
@@ -63,6 +65,7 @@ class PageFilter(Filter):
     after: int = Field(0, ge=0)
     order: int = Field(0, ge=0)
     """The number of the order of rows."""
+    count: int = Field(ROWS_PER_REQUEST, ge=1, le=MOST_AT_ONCE)
 
 
 class ProgressFilter(Filter):
@@ -111,7 +114,6 @@ class Review:
         """Return what stays the same during a review, and the decisions that can be undone."""
         self.live.notify()  # another server may have written decisions
         self._find_sample()
-        recent = [one.id for one in self.journal.recent(NUM_RECENT) if one.id in self.suspects.row_of]
         return {
             "key": self.key,
             "name": self.run_dir.path.resolve().name,
@@ -120,8 +122,14 @@ class Review:
             "is_image": self.features is None,
             "is_calibrated": self.suspects.is_calibrated,
             "starts_random": self.starts_random and len(self.suspects.sampled) > 0,
-            "recent": [{"id": id, "seen": standing.last} for id, standing in self.journal.find(recent).items()],
+            "recent": self._recent(),
         }
+
+    def _recent(self) -> list[list[dict[str, Any]]]:
+        """Return the decisions that can be undone; those that were made at once come together."""
+        bulks = [[one.id for one in bulk if one.id in self.suspects.row_of] for bulk in self.journal.recent(NUM_RECENT)]
+        book = self.journal.find(id for bulk in bulks for id in bulk)
+        return [[{"id": id, "seen": book[id].last} for id in bulk] for bulk in bulks if bulk]
 
     def rows(self, wanted: Annotated[PageFilter, Query()]) -> dict[str, Any]:
         """Return the next suspects that match a filter."""
@@ -129,13 +137,12 @@ class Review:
         ranks, rows = self.suspects.match(wanted, self.states, wanted.order)
         left = ranks >= wanted.after  # here ranks count from 0, on the page from 1
         ranks, rows = ranks[left], rows[left]
-        first = rows[:ROWS_PER_REQUEST].tolist()
+        first = rows[: wanted.count].tolist()
         book = self.journal.find(self.suspects.ids[row] for row in first)
         shown = [
-            self._describe(row, book, rank) for rank, row in zip(ranks[:ROWS_PER_REQUEST].tolist(), first, strict=True)
+            self._describe(row, book, rank) for rank, row in zip(ranks[: wanted.count].tolist(), first, strict=True)
         ]
-        menus = None if wanted.after else self.suspects.menus(wanted)
-        return {"rows": shown, "num_found": len(rows), "menus": menus}
+        return {"rows": shown, "num_found": len(rows)}
 
     def progress(self, wanted: Annotated[ProgressFilter, Query()]) -> dict[str, Any]:
         """Return the counts of the progress bar, the newest estimate, and P(wrong) of some rows."""
@@ -144,6 +151,7 @@ class Review:
         known = [number for number in numbers if number < len(self.suspects)]
         return {
             **self.suspects.progress(wanted, self.states),
+            "menus": self.suspects.menus(wanted, self.states),
             "is_pending": self.live.is_pending,
             "order": max(self.suspects.orders),
             "moved": self.suspects.num_moved(wanted, wanted.order, self.states),

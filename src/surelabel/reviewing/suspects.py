@@ -136,14 +136,17 @@ class Suspects:
 
     def match(self, wanted: Filter, states: RowStates, order: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return the ranks (from 0) and the numbers of the matching rows, in this order."""
-        is_random = wanted.queue == "random"
-        listed = self.sampled if is_random else self.order(order)
-        chosen = self._is_inside(wanted)
-        if wanted.state != "all":
-            decided, skipped = states.decided(), states.skipped(is_random)
-            chosen = chosen & {"open": ~decided & ~skipped, "decided": decided, "skipped": skipped}[wanted.state]
+        listed = self.sampled if wanted.queue == "random" else self.order(order)
+        chosen = self._is_inside(wanted) & self._has_state(wanted, states)
         ranks = np.flatnonzero(chosen[listed])
         return ranks, listed[ranks]
+
+    def _has_state(self, wanted: Filter, states: RowStates) -> np.ndarray:
+        """Return (N,) bool: rows that are open, decided or skipped, as the filter wants."""
+        if wanted.state == "all":
+            return np.ones(len(self), dtype=bool)
+        decided, skipped = states.decided(), states.skipped(wanted.queue == "random")
+        return {"open": ~decided & ~skipped, "decided": decided, "skipped": skipped}[wanted.state]
 
     def _is_inside(self, wanted: Filter) -> np.ndarray:
         """Return (N,) bool: rows with matching classes and P(wrong), decided or not."""
@@ -172,18 +175,20 @@ class Suspects:
             "inside_skipped": int((inside & skipped).sum()),
         }
 
-    def menus(self, wanted: Filter) -> dict[str, Any]:
-        """Return the choices of the filters, with counts for the chosen range of P(wrong).
+    def menus(self, wanted: Filter, states: RowStates) -> dict[str, Any]:
+        """Return the choices of the filters, with counts of the rows in the chosen state.
 
-        Kinds are counted over all rows, because most rows that are not wrong have a low P(wrong).
+        Classes are counted in the chosen range of P(wrong). Kinds are counted in all of it, because
+        most rows that are not wrong have a low P(wrong).
         """
-        inside = self._is_inside(wanted.model_copy(update={"given": None, "suggested": None}))
+        shown = self._has_state(wanted, states)
+        inside = shown & self._is_inside(wanted.model_copy(update={"given": None, "suggested": None}))
         given, suggested = self.given[inside], self.suggested[inside]
         return {
             "given": self._count_classes(given),
             "suggested": self._count_classes(suggested),
             "pairs": self._frequent_pairs(given, suggested),
-            "kinds": {kind: int(self._has_kind(kind).sum()) for kind in KINDS if kind in self.kinds.flags},
+            "kinds": {kind: int((shown & self._has_kind(kind)).sum()) for kind in KINDS if kind in self.kinds.flags},
         }
 
     def _count_classes(self, numbers: np.ndarray) -> dict[str, int]:

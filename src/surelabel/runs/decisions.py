@@ -166,12 +166,23 @@ class Journal:
             self._read()
             return {id: self._book[id] for id in ids if id in self._book}
 
-    def recent(self, most: int) -> list[Decision]:
-        """Return the last valid decisions, in the order they were made."""
+    def recent(self, most: int) -> list[list[Decision]]:
+        """Return the last `most` valid decisions, in the order they were made.
+
+        Those that were made at once come together, and are never cut.
+        """
         with self._mutex:
             self._read()
             valid = (entry for entry in reversed(self._entries) if self._book[entry.id].decision is entry)
-            return list(islice(valid, most))[::-1]
+            found: list[list[Decision]] = []
+            for count, entry in enumerate(valid):
+                if found and entry.bulk is not None and entry.bulk == found[-1][-1].bulk:
+                    found[-1].append(entry)
+                elif count >= most:
+                    break
+                else:
+                    found.append([entry])
+            return [bulk[::-1] for bulk in reversed(found)]
 
     def damage(self) -> Damage:
         """Return what of the journal cannot be read or is missing; False if nothing is."""
@@ -218,7 +229,9 @@ class Journal:
             self._catch_up(file)
             self._check(wishes)
             now = _now()
-            entries = [self._entry(wish, number, now) for number, wish in enumerate(wishes, self._numbering.next)]
+            first = self._numbering.next
+            bulk = first if len(wishes) > 1 else None
+            entries = [self._entry(wish, number, now, bulk) for number, wish in enumerate(wishes, first)]
             self._write(file, b"".join(map(encode, entries)))
             self._catch_up(file)
         return entries
@@ -248,12 +261,12 @@ class Journal:
             if wish.action == "undo" and standings[wish.id].decision is None:
                 raise RunError(f"there is no decision on {wish.id!r} to undo")
 
-    def _entry(self, wish: Wish, sequence: int, now: str) -> Decision:
+    def _entry(self, wish: Wish, sequence: int, now: str, bulk: int | None) -> Decision:
         label = {"keep": wish.given, "relabel": wish.label}.get(wish.action)
         if wish.action == "undo":
             before = self._book[wish.id].before
             label = before.decision.label if before is not None and before.decision is not None else None
-        return Decision(sequence, now, wish.id, wish.given, wish.action, label, self.by, wish.queue)
+        return Decision(sequence, now, wish.id, wish.given, wish.action, label, self.by, wish.queue, bulk)
 
     def _write(self, file: int, content: bytes) -> None:
         """Append and sync; remove what could not be written whole, so that half is never read."""

@@ -3,6 +3,8 @@
     {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat",
      "action": "relabel", "label": "dog", "by": "ann", "crc32": "0a1b2c3d"}
 
+Decisions that were made at once have the number of the first of them as `bulk`.
+
 `crc32` is the checksum of the line without it. Lines of older versions have none; they must hold
 nothing but the fields that those versions wrote.
 
@@ -26,6 +28,7 @@ RANDOM = "random"
 """The queue of random labels."""
 MOST_NAMED = 5
 """Lines that a message names one by one."""
+_OPTIONAL = ("queue", "bulk")
 _CHECKED = re.compile(rb'(.*), "crc32": "([0-9a-f]{8})"\}', re.DOTALL)
 
 
@@ -46,6 +49,8 @@ class Decision:
     by: str
     queue: str | None = None
     """random for a decision in the queue of random labels."""
+    bulk: int | None = None
+    """The number of the first of several decisions that were made at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,8 @@ Entry = Decision | Draw
 
 
 def encode(entry: Entry) -> bytes:
-    """Return an entry as a line; a decision outside the random queue names no queue."""
-    content = {name: value for name, value in asdict(entry).items() if name != "queue" or value is not None}
+    """Return an entry as a line, without optional fields that have no value."""
+    content = {name: value for name, value in asdict(entry).items() if name not in _OPTIONAL or value is not None}
     line = json.dumps(content).encode()
     return line[:-1] + b', "crc32": "%08x"}\n' % zlib.crc32(line)
 
@@ -106,10 +111,10 @@ def _make_entry(content: dict[str, Any], has_more: bool) -> Entry | None:
     values = {name: content[name] for name in kinds if name != "label"}
     if content["action"] == DRAW:
         return Draw(**values)
-    label, queue = (content.get(name) for name in ("label", "queue"))
-    if not isinstance(label, str | None):
+    label, queue, bulk = (content.get(name) for name in ("label", "queue", "bulk"))
+    if not isinstance(label, str | None) or not isinstance(bulk, int | None):
         return None
-    return Decision(**values, label=label, queue=RANDOM if queue == RANDOM else None)
+    return Decision(**values, label=label, queue=RANDOM if queue == RANDOM else None, bulk=bulk)
 
 
 @dataclass(frozen=True)

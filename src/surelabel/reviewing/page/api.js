@@ -46,7 +46,7 @@ export async function getRun() {
   return run;
 }
 
-export const getRows = (filter, after, order) => request(`/api/rows?${query(filter, { after, order })}`);
+export const getRows = (filter, after, order, count = null) => request(`/api/rows?${query(filter, { after, order, count })}`);
 export const getProgress = (filter, order, numbers) =>
   request(`/api/progress?${query(filter, { order, numbers: numbers.join(",") })}`);
 export const getValues = (row) => request(`/api/values/${encodeURIComponent(row.split)}/${row.position}`);

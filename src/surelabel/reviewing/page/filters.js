@@ -1,6 +1,7 @@
 // Filters by class, pair of classes, kind, probability and state.
 
 import { $, element, name, percent } from "./dom.js";
+import { releaseKeys } from "./keys.js";
 
 export const DEFAULTS = {
   given: null, suggested: null, kind: null, low: 0.5, high: 1, state: "open", queue: "suspects",
@@ -28,7 +29,7 @@ function fillKinds(select, counts) {
 
 function pairButton([given, suggested, count]) {
   const isOn = filter.given === given && filter.suggested === suggested;
-  const made = element("button", { type: "button", "aria-pressed": String(isOn) });
+  const made = element("button", { type: "button", "aria-pressed": String(isOn), "data-pair": JSON.stringify([given, suggested]) });
   made.append(name(given, "given"), " → ", name(suggested, "suggested"), element("small", { text: ` ${count}` }));
   made.addEventListener("click", () => set(isOn ? { given: null, suggested: null } : { given, suggested }));
   return made;
@@ -51,13 +52,26 @@ function text() {
   return parts.join(" · ");
 }
 
-export function drawFilters(menus, classes) {
-  if (menus) {
-    fill($("filter-given"), classes, menus.given, filter.given, "any class");
-    fill($("filter-suggested"), classes, menus.suggested, filter.suggested, "any class");
-    fillKinds($("filter-kind"), menus.kinds);
-    $("pairs").replaceChildren(...menus.pairs.map(pairButton));
+/** Show the choices with their newest counts; a list that is in use stays as it is. */
+export function drawMenus(menus, classes) {
+  const isFree = (select) => document.activeElement !== select;
+  for (const which of ["given", "suggested"]) {
+    const select = $(`filter-${which}`);
+    if (isFree(select)) fill(select, classes, menus[which], filter[which], "any class");
   }
+  if (isFree($("filter-kind"))) fillKinds($("filter-kind"), menus.kinds);
+  drawPairs(menus.pairs);
+}
+
+function drawPairs(pairs) {
+  const focused = document.activeElement?.dataset.pair;
+  $("pairs").replaceChildren(...pairs.map(pairButton));
+  if (focused) [...$("pairs").children].find((button) => button.dataset.pair === focused)?.focus();
+}
+
+export function drawFilters(classes) {
+  for (const which of ["given", "suggested"]) $(`filter-${which}`).value = filter[which] === null ? "" : String(classes.indexOf(filter[which]));
+  $("filter-kind").value = filter.kind || "";
   $("filter-state").value = filter.state;
   $("filter-low").value = filter.low;
   $("filter-high").value = filter.high;
@@ -76,6 +90,7 @@ export function startFilters(classes, initial, onChange) {
     // Rows of the other kinds mostly look right: show them whatever their P(wrong).
     set({ kind, low: kind === null || kind === "wrong" ? DEFAULTS.low : 0 });
   });
+  document.querySelectorAll("#filter-form select").forEach(releaseKeys);
   $("filter-state").addEventListener("change", (event) => set({ state: event.target.value }));
   for (const bound of ["low", "high"]) {
     $(`filter-${bound}`).addEventListener("change", (event) => {

@@ -84,6 +84,7 @@ function drawClasses(row, classes, onClass) {
 export function drawSingle(row, run, where, onClass) {
   if ($("picture").dataset.id !== row.id) showLarge($("picture"), row, run.is_image);
   $("single").classList.toggle("with-values", !run.is_image);
+  $("picture-tools").hidden = !run.is_image;
   $("where").textContent = where;
   $("id").textContent = row.id;
   $("given").textContent = row.given;
