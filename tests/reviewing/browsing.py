@@ -146,6 +146,6 @@ def press(page, key: str) -> str:
     return shown
 
 
-def expect_counts(page, *wanted: int) -> None:
-    for name, value in zip(("keep", "relabel", "skip"), wanted, strict=True):
+def expect_counts(page, *wanted: int, **more: int) -> None:
+    for name, value in {**dict(zip(("keep", "relabel", "skip"), wanted, strict=True)), **more}.items():
         expect(page.locator(f"#count-{name}")).to_have_text(str(value))

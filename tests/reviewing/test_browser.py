@@ -118,6 +118,27 @@ def test_the_grid_decides_on_many_at_once(server, opened):
     assert len(Journal(service.journal).decisions()) == 60
 
 
+def test_rows_are_removed_or_left_to_another_by_key_and_by_mouse(server, opened):
+    service = server()
+    page = opened(service.address)
+    removed, unsure = press(page, "r"), press(page, "q")
+    expect_counts(page, 0, 0, 0, remove=1, unsure=1)
+    shown = page.locator("#id").text_content()
+    page.click('[data-action="unsure"]')
+    expect(page.locator("#id")).not_to_have_text(shown)
+    page.click('[data-action="remove"]')
+    expect_counts(page, 0, 0, 0, remove=2, unsure=2)
+    page.keyboard.press("u")
+    expect_counts(page, 0, 0, 0, remove=1, unsure=2)
+    page.keyboard.press("f")
+    page.select_option("#filter-state", "unsure")
+    expect(page.locator("#id")).to_have_text(unsure)
+    expect(page.locator("#state")).to_contain_text("Unsure by tester")
+    page.select_option("#filter-state", "removed")
+    expect(page.locator("#id")).to_have_text(removed)
+    expect(page.locator("#state")).to_contain_text("none of these classes, by tester")
+
+
 def test_names_are_shown_as_they_are_and_classes_are_found_by_typing(server, opened):
     service = server()
     page = opened(service.address)

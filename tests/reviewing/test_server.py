@@ -174,6 +174,26 @@ def test_decisions_conflicts_and_undo(client):
     assert undone["seen"] == 2
 
 
+def test_removed_and_unsure_rows(client):
+    page = client()
+    rows = page.rows()
+    page.decide(decision(rows[0], "remove"), decision(rows[1], "unsure"), decision(rows[2], "skip"))
+    found = page.http.get("/api/progress", params={"low": 0}).json()
+    assert (found["remove"], found["unsure"], found["skip"]) == (1, 1, 1)
+    assert (found["inside_decided"], found["inside_skipped"]) == (1, 2)
+    for state, row in zip(("removed", "unsure", "skipped"), rows, strict=False):
+        assert [one["id"] for one in page.rows(state=state)] == [row["id"]]
+    assert [row["id"] for row in page.rows()] == [row["id"] for row in rows[3:]]
+    table = audit(page.review.run_dir)
+    decided = dict(zip(table.columns["id"].tolist(), table.columns["decided"].tolist(), strict=True))
+    assert decided[rows[0]["id"]] == "(removed)"
+    assert decided[rows[1]["id"]] == decided[rows[2]["id"]] == ""
+    assert table.summary()["review"] == {"decided": 1, "wrong": 1, "removed": 1, "random": None}
+    assert page.post("/api/export", {}).json()["rows"] == 2
+    written = (page.review.run_dir.path / "decisions.csv").read_text(encoding="utf-8").splitlines()
+    assert [line.split(",")[-2] for line in written] == ["action", "remove", "unsure"]
+
+
 def test_choosing_the_given_class_is_keeping_it(client):
     page = client()
     row = page.rows()[0]
@@ -218,7 +238,7 @@ def test_export(client):
     page.decide(decision(rows[0]), decision(rows[1], "skip"))
     made = page.post("/api/export", {}).json()
     assert made["rows"] == 1
-    assert Path(made["file"]).read_text(encoding="utf-8").splitlines()[0] == "id,label,decided_at"
+    assert Path(made["file"]).read_text(encoding="utf-8").splitlines()[0] == "id,label,decided_at,action,by"
 
 
 def test_names_reach_the_page_as_data_only(client):

@@ -166,9 +166,9 @@ def test_csv_has_what_training_may_trust(path, tmp_path):
         rows = list(csv.DictReader(file))
     held = journal.decisions()
     assert rows == [
-        {"id": "a", "label": "cat", "decided_at": held["a"].time},
+        {"id": "a", "label": "cat", "decided_at": held["a"].time, "action": "keep", "by": "person"},
         # A spreadsheet would run the id as a formula; `fit --trusted` reads it without the '.
-        {"id": f"'{odd}", "label": "dog, big", "decided_at": held[odd].time},
+        {"id": f"'{odd}", "label": "dog, big", "decided_at": held[odd].time, "action": "relabel", "by": "person"},
     ]
     assert read_label_file(tmp_path / "decisions.csv").ids.tolist() == ["a", odd]
 

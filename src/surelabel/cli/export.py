@@ -79,7 +79,7 @@ def _write(
     from surelabel.data.sources.image_files import original_files
     from surelabel.data.sources.objects import is_object
     from surelabel.exporting import export
-    from surelabel.runs.decisions import FILE_NAME, Journal
+    from surelabel.runs.decisions import FILE_NAME, REMOVE, UNSURE, Journal
     from surelabel.runs.locate import config_from_here
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
@@ -98,6 +98,8 @@ def _write(
     if json:
         before, after = written.cleaned.expected_right or (None, None)
         more = {"expected_right_before": before, "expected_right_after": after, "doubt": written.cleaned.doubt}
+        listed = {"removed": REMOVE, "unsure": UNSURE}
+        more |= {name: len(written.cleaned.list_decisions(action)) for name, action in listed.items()}
         console.say_json({"export": written.folder, **written.counts, **more})
         return
     _say_counts(run, table, written, has_more=rules.accept == "safe")
@@ -109,14 +111,23 @@ def _write(
 
 def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) -> None:
     """Print the counts, the expected number of right labels, and what to review first."""
+    from surelabel.runs.decisions import REMOVE, UNSURE
+
     counts, cleaned = written.counts, written.cleaned
     parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if name != "rows")
     console.say(f"{written.folder}: {counts['rows']:,} rows: {parts}")
+    for action, text in (
+        (REMOVE, "removed: removed.csv"),
+        (UNSURE, "unsure, for somebody else to look at: unsure.csv"),
+    ):
+        if count := len(cleaned.list_decisions(action)):
+            console.say(f"{count:,} row{'s'[: count != 1]} {text}")
     if table.review is not None:
         console.say_prose(table.sentences()[0])
     if cleaned.expected_right is not None:
         before, after = cleaned.expected_right
-        console.say(f"Labels expected to be right: {before:,.0f} before, {after:,.0f} after, of {len(table):,}")
+        of = f"{len(table):,}" if len(cleaned) == len(table) else f"{len(table):,} and {len(cleaned):,}"
+        console.say(f"Labels expected to be right: {before:,.0f} before, {after:,.0f} after, of {of}")
     else:
         console.say("Labels expected to be right: not known, before or after")
     if cleaned.doubt is not None:

@@ -25,7 +25,7 @@ def review(
     from surelabel import api
     from surelabel.reviewing.review import CSV_NAME
     from surelabel.reviewing.server import open_page, serve
-    from surelabel.runs.decisions import FILE_NAME, FINAL
+    from surelabel.runs.decisions import DECIDED, FILE_NAME
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
@@ -42,5 +42,5 @@ def review(
             f"warning: {run / FILE_NAME} is damaged: {table.damage}; restore it from a backup, or decide again"
         )
     journal = serve(run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, random=random)
-    count = sum(decision.action in FINAL for decision in journal.decisions().values())
+    count = sum(decision.action in DECIDED for decision in journal.decisions().values())
     console.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))

@@ -16,7 +16,7 @@ from surelabel.exporting.image_folder import check_images, write_images
 from surelabel.exporting.selection import Cleaned, choose
 from surelabel.exporting.tables import write_tables
 from surelabel.files import new_folder, refuse_link
-from surelabel.runs.decisions import FILE_NAME, Decision, Journal
+from surelabel.runs.decisions import FILE_NAME, REMOVE, UNSURE, Decision, Journal
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import TopK
@@ -128,6 +128,8 @@ def _facts(
         "images": images,
         "rewrite": list(rewrite),
         "counts": cleaned.counts(),
+        "removed": len(cleaned.list_decisions(REMOVE)),
+        "unsure": len(cleaned.list_decisions(UNSURE)),
         "expected_right": cleaned.expected_right
         and dict(zip(("before", "after"), cleaned.expected_right, strict=True)),
         "doubt": cleaned.doubt,

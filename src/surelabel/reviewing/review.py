@@ -35,7 +35,7 @@ class DecisionRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     id: str
-    action: Literal["keep", "relabel", "skip", "undo"]
+    action: Literal["keep", "relabel", "remove", "unsure", "skip", "undo"]
     label: str | None = None
     seen: int = Field(ge=0)
     """The last journal entry about this row that the page had seen; 0 if none."""

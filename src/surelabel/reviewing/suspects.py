@@ -43,7 +43,7 @@ class Filter(BaseModel):
     """Lowest P(wrong)."""
     high: float = Field(1.0, ge=0, le=1)
     """Highest P(wrong)."""
-    state: Literal["open", "decided", "skipped", "all"] = "open"
+    state: Literal["open", "decided", "removed", "unsure", "skipped", "all"] = "open"
     queue: Literal["suspects", "random"] = "suspects"
     """random shows the random sample, whatever the other filters are."""
 
@@ -142,11 +142,9 @@ class Suspects:
         return ranks, listed[ranks]
 
     def _has_state(self, wanted: Filter, states: RowStates) -> np.ndarray:
-        """Return (N,) bool: rows that are open, decided or skipped, as the filter wants."""
-        if wanted.state == "all":
-            return np.ones(len(self), dtype=bool)
-        decided, skipped = states.decided(), states.skipped(wanted.queue == "random")
-        return {"open": ~decided & ~skipped, "decided": decided, "skipped": skipped}[wanted.state]
+        """Return (N,) bool: rows in the state that the filter wants."""
+        is_all = wanted.state == "all"
+        return np.ones(len(self), dtype=bool) if is_all else states.has(wanted.state, wanted.queue == "random")
 
     def _is_inside(self, wanted: Filter) -> np.ndarray:
         """Return (N,) bool: rows with matching classes and P(wrong), decided or not."""
@@ -164,7 +162,7 @@ class Suspects:
 
     def progress(self, wanted: Filter, states: RowStates) -> dict[str, Any]:
         """Count decisions, overall and inside the filter, and the wrong labels probably left."""
-        decided, skipped = states.decided(), states.skipped(wanted.queue == "random")
+        decided, skipped = states.decided(), states.set_aside(wanted.queue == "random")
         inside = self._is_inside(wanted)
         return {
             "rows": len(self),

@@ -29,14 +29,32 @@ from pathlib import Path
 
 from surelabel import files
 from surelabel.errors import RunError, SurelabelError
-from surelabel.runs.entries import ACTIONS, DRAW, FINAL, RANDOM, Damage, Decision, Draw, Numbering, decode, encode
+from surelabel.runs.entries import (
+    ACTIONS,
+    DECIDED,
+    DRAW,
+    FINAL,
+    RANDOM,
+    REMOVE,
+    UNSURE,
+    Damage,
+    Decision,
+    Draw,
+    Numbering,
+    decode,
+    encode,
+)
 
 __all__ = [
     "ACTIONS",
+    "CSV_COLUMNS",
+    "DECIDED",
     "DRAW",
     "FILE_NAME",
     "FINAL",
     "RANDOM",
+    "REMOVE",
+    "UNSURE",
     "Book",
     "Changes",
     "Conflict",
@@ -48,9 +66,12 @@ __all__ = [
     "Standing",
     "Wish",
     "random_order",
+    "write_decisions",
 ]
 
 FILE_NAME = "decisions.jsonl"
+CSV_COLUMNS = ("id", "label", "decided_at", "action", "by")
+"""Columns of decisions.csv; rows that are removed or unsure have no label."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +163,7 @@ class Journal:
         self._offset = self._inode = 0
 
     def decisions(self) -> dict[str, Decision]:
-        """Return the valid decisions (keep, relabel, skip) by id, in the order they were made."""
+        """Return the valid decisions by id, in the order they were made."""
         held = [standing.decision for standing in self.book().values() if standing.decision is not None]
         return {decision.id: decision for decision in sorted(held, key=lambda decision: decision.sequence)}
 
@@ -237,15 +258,14 @@ class Journal:
         return entries
 
     def to_csv(self, path: str | Path, *, force: bool = False) -> int:
-        """Write kept and relabelled rows as a csv for `fit --trusted`, and return their number.
+        """Write all decisions but skipped rows as a csv for `fit --trusted`; return their number.
 
         A damaged journal is refused without `force`: the csv would lack decisions.
         """
         if not force:
             self.refuse_damage("pass force=True to write a csv without these decisions")
-        held = [decision for decision in self.decisions().values() if decision.action in FINAL]
-        rows = [(decision.id, decision.label, decision.time) for decision in held]
-        files.replace_csv(Path(path), ("id", "label", "decided_at"), rows)
+        held = [one for one in self.decisions().values() if one.action in (*DECIDED, UNSURE)]
+        write_decisions(Path(path), held)
         return len(held)
 
     def _check(self, wishes: Sequence[Wish]) -> None:
@@ -319,6 +339,12 @@ class Journal:
         self._book[entry.id] = self._book.get(entry.id, Standing()).take(entry)
         self._entries.append(entry)
         return True
+
+
+def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
+    """Write decisions as a csv for `fit --trusted`."""
+    rows = [(one.id, one.label or "", one.time, one.action, one.by) for one in decisions]
+    files.replace_csv(path, CSV_COLUMNS, rows)
 
 
 def _now() -> str:

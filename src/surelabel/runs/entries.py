@@ -20,9 +20,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-ACTIONS = ("keep", "relabel", "skip", "undo")
+ACTIONS = ("keep", "relabel", "remove", "unsure", "skip", "undo")
 FINAL = ("keep", "relabel")
 """Actions after which a label is known."""
+REMOVE, UNSURE = "remove", "unsure"
+"""None of the classes fits, so that the row leaves the data; and: somebody else should look."""
+DECIDED = (*FINAL, REMOVE)
+"""Actions after which nothing is left to decide."""
 DRAW = "draw"
 RANDOM = "random"
 """The queue of random labels."""
@@ -43,9 +47,9 @@ class Decision:
     id: str
     given: str
     action: str
-    """keep, relabel, skip or undo."""
+    """One of ACTIONS."""
     label: str | None
-    """The label from now on: the given one for keep, None for skip, the previous one for undo."""
+    """The label from now on: the given one for keep, the previous one for undo; None if open."""
     by: str
     queue: str | None = None
     """random for a decision in the queue of random labels."""

@@ -43,6 +43,8 @@ COLUMNS = (
 )
 """Columns of the ranked table, in this order; `clean` is added where it is known."""
 DECIDED = "decided"
+REMOVED = "(removed)"
+"""In the column of decisions, rows for which none of the classes fits."""
 """Column with the label that a person decided on, empty where nobody did; added after a review."""
 
 SUSPICIOUS_FROM = 0.5
@@ -239,7 +241,8 @@ class Audit(Table):
         labels = np.empty(len(self), dtype=np.array(self.class_names).dtype)
         chosen = np.where(changes, self.columns["suggested"], self.columns["given"])
         if DECIDED in self.columns:
-            chosen = np.where(self.columns[DECIDED] != "", self.columns[DECIDED], chosen)
+            decided = self.columns[DECIDED]
+            chosen = np.where((decided != "") & (decided != REMOVED), decided, chosen)
         labels[self.position] = chosen
         return labels
 
@@ -372,7 +375,7 @@ def _ranked_columns(
             columns[name] = names[columns[name]]
     columns["rank"] = np.arange(1, len(order) + 1)
     if review is not None:
-        columns[DECIDED] = np.append(names, "")[review.labels[order]]
+        columns[DECIDED] = np.append(names, [REMOVED, ""])[review.labels[order]]
     return {name: columns[name] for name in (*COLUMNS, DECIDED, "clean") if name in columns}
 
 

@@ -105,6 +105,8 @@ async function exportCsv() {
 const ACTIONS = {
   keep: () => decide(() => ({ action: "keep" })),
   accept: () => decide((row) => relabel(row.suggested)),
+  remove: () => decide(() => ({ action: "remove" })),
+  unsure: () => decide(() => ({ action: "unsure" })),
   skip: () => decide(() => ({ action: "skip" })),
   choose: chooseClass,
   undo,
@@ -113,6 +115,8 @@ const ACTIONS = {
 const KEYS = {
   k: ACTIONS.keep,
   a: ACTIONS.accept,
+  r: ACTIONS.remove,
+  q: ACTIONS.unsure,
   s: ACTIONS.skip,
   c: chooseClass,
   "/": chooseClass,

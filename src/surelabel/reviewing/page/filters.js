@@ -41,7 +41,7 @@ function set(change) {
 }
 
 function text() {
-  const states = { open: "not decided", decided: "decided", skipped: "skipped", all: "all" };
+  const states = { open: "not decided", decided: "decided", removed: "removed", unsure: "unsure", skipped: "skipped", all: "all" };
   if (filter.queue === "random") return `drawn at random · ${states[filter.state]}`;
   const parts = [];
   if (filter.given !== null) parts.push(`given ${filter.given}`);
@@ -105,4 +105,4 @@ export function startFilters(classes, initial, onChange) {
 
 export const showQueue = (queue) => set({ ...DEFAULTS, queue });
 export const showAll = () => set({ ...DEFAULTS, low: 0 });
-export const showSkipped = () => set({ ...DEFAULTS, low: 0, state: "skipped" });
+export const showState = (state) => set({ ...DEFAULTS, low: 0, state });

@@ -3,7 +3,7 @@
 import { $, element, name, percent } from "./dom.js";
 import { preview } from "./picture.js";
 
-const MARKS = { keep: "kept", relabel: "→", skip: "skipped" };
+const MARKS = { keep: "kept", relabel: "→", remove: "removed", unsure: "unsure", skip: "skipped" };
 
 function mark(decision) {
   const made = element("p", { className: `mark ${decision.action}`, text: MARKS[decision.action] });

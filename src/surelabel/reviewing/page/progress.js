@@ -34,7 +34,7 @@ function drawCounts(found) {
   $("track").setAttribute("aria-valuemax", String(found.inside));
   $("track").setAttribute("aria-valuenow", String(done));
   $("count-inside").textContent = `${number(found.inside_decided)} of ${number(found.inside)}`;
-  for (const action of ["keep", "relabel", "skip"]) $(`count-${action}`).textContent = number(found[action]);
+  for (const action of ["keep", "relabel", "remove", "unsure", "skip"]) $(`count-${action}`).textContent = number(found[action]);
   const of = percent(found.rows ? found.wrong_left / found.rows : 0);
   $("count-left").textContent = `≈ ${number(Math.round(found.wrong_left))} of ${number(found.rows)} (${of})`;
 }

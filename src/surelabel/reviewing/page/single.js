@@ -27,7 +27,7 @@ const NUM_BARS = 5;
 
 export function stateText(decision) {
   const time = new Date(decision.time).toLocaleString();
-  const what = { keep: "Kept as ", relabel: "Relabelled ", skip: "Skipped" }[decision.action];
+  const what = { keep: "Kept as ", relabel: "Relabelled ", remove: "Removed, none of these classes,", unsure: "Unsure", skip: "Skipped" }[decision.action];
   return [what, decision.label === null ? "" : name(decision.label), " by ", name(decision.by), ` · ${time}`];
 }
 

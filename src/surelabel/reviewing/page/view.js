@@ -1,7 +1,7 @@
 // Draw what the state of the page says: one suspect, many of them, or none.
 
 import { $, number } from "./dom.js";
-import { showAll, showQueue, showSkipped } from "./filters.js";
+import { showAll, showQueue, showState } from "./filters.js";
 import { drawGrid, focusCard } from "./grid.js";
 import { drawSingle } from "./single.js";
 import { current, isOpen, isRandom, state, undoable } from "./state.js";
@@ -73,7 +73,7 @@ export function drawEmpty() {
   $("empty-text").textContent = done
     ? "Press E to write decisions.csv, or choose other suspects."
     : "No label is in this selection: choose another class, a lower probability, or other states.";
-  const skipped = done && state.progress?.skip > 0;
-  $("empty-action").textContent = skipped ? "Show what was skipped" : "Show all that are not decided";
-  $("empty-action").onclick = skipped ? showSkipped : showAll;
+  const [left] = done ? [["skipped", "skip"], ["unsure", "unsure"]].filter(([, action]) => state.progress?.[action] > 0) : [];
+  $("empty-action").textContent = left ? `Show what is ${left[0]}` : "Show all that are not decided";
+  $("empty-action").onclick = left ? () => showState(left[0]) : showAll;
 }
