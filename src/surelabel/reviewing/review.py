@@ -1,5 +1,6 @@
 """The requests of the page: the run, its suspects, a row's input, and writing decisions."""
 
+import threading
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -9,8 +10,10 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from surelabel.data.corpus import Examples
+from surelabel.data.images.decode import Unreadable
+from surelabel.data.originals import Originals
 from surelabel.errors import DataError, RunError
-from surelabel.reviewing.inputs import FeatureTable, encode_png
+from surelabel.reviewing.inputs import MAX_SIDE, FeatureTable, encode_picture, encode_png
 from surelabel.reviewing.live import LiveAudit
 from surelabel.reviewing.states import RowStates
 from surelabel.reviewing.suspects import Filter, Suspects
@@ -79,10 +82,17 @@ class Review:
     """One run under review; each public method answers the requests to one address."""
 
     def __init__(
-        self, run: RunDir, suspects: Suspects, journal: Journal, features: FeatureTable | None, key: str
+        self,
+        run: RunDir,
+        suspects: Suspects,
+        journal: Journal,
+        features: FeatureTable | None,
+        key: str,
+        originals: Originals | None = None,
     ) -> None:
-        """`features` is None if the inputs are images."""
+        """`features` is None if the inputs are images; `originals` if these have no files."""
         self.run_dir, self.suspects, self.journal, self.features, self.key = run, suspects, journal, features, key
+        self.originals, self._decoding = originals, threading.Lock()
         self.states = RowStates(journal, suspects.row_of)
         self._drawn: Draw | None = None
         self.starts_random = False
@@ -120,6 +130,7 @@ class Review:
             "path": str(self.run_dir.path),
             "classes": list(self.suspects.class_names),
             "is_image": self.features is None,
+            "has_originals": self.originals is not None,
             "is_calibrated": self.suspects.is_calibrated,
             "starts_random": self.starts_random and len(self.suspects.sampled) > 0,
             "recent": self._recent(),
@@ -162,9 +173,24 @@ class Review:
         }
 
     def image(self, split: str, position: int) -> Response:
-        """Return the image of a row."""
+        """Return the image of a row, as networks see it."""
         rows = self._find(split, position, is_image=True)
         return Response(encode_png(rows, position), media_type="image/png")
+
+    def original(
+        self, split: str, position: int, side: Annotated[int, Query(ge=16, le=MAX_SIDE)] = MAX_SIDE
+    ) -> Response:
+        """Return the original image of a row, scaled down if it is larger than `side`."""
+        rows = self._find(split, position, is_image=True)
+        id = str(rows.ids[position])
+        if self.originals is None or id not in self.originals:
+            raise DataError("this row has no original image")
+        try:
+            with self._decoding:  # one at a time, because large ones take much memory
+                content, media_type = encode_picture(self.originals.read(id, side))
+        except Unreadable as error:
+            raise DataError(f"{id}: {error}") from None
+        return Response(content, media_type=media_type)
 
     def row_values(self, split: str, position: int) -> list[Any]:
         """Return the features of a row beside the means of its two classes."""

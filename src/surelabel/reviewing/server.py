@@ -21,6 +21,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from surelabel.data.corpus import Corpus
+from surelabel.data.originals import find_originals
 from surelabel.errors import ConfigError, RunError, SurelabelError
 from surelabel.reviewing.access import HOST, Access, Guard
 from surelabel.reviewing.inputs import FeatureTable
@@ -28,6 +29,7 @@ from surelabel.reviewing.limits import MAX_HEADER_BYTES, MOST_CONNECTIONS, BodyL
 from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects
 from surelabel.runs.decisions import FILE_NAME, Journal
+from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import TopK
 from surelabel.verdicts import Audit
@@ -113,7 +115,8 @@ def make_review(run_dir: RunDir, corpus: Corpus, audit: Audit, key: str, by: str
         )
     suspects = Suspects(audit, corpus, _probability(run_dir, corpus))
     features = None if corpus.train.is_image else FeatureTable(corpus.train, corpus.num_classes, corpus.feature_names)
-    return Review(run_dir, suspects, Journal(run_dir.path / FILE_NAME, by), features, key)
+    originals = find_originals(config_from_here(run_dir).data, corpus)
+    return Review(run_dir, suspects, Journal(run_dir.path / FILE_NAME, by), features, key, originals)
 
 
 def make_app(review: Review, access: Access) -> ASGIApp:
@@ -123,6 +126,7 @@ def make_app(review: Review, access: Access) -> ASGIApp:
         "/": assets.index,
         "/page/{name}": assets.file,
         "/image/{split}/{position}": review.image,
+        "/original/{split}/{position}": review.original,
         "/api/run": review.run,
         "/api/rows": review.rows,
         "/api/progress": review.progress,

@@ -51,6 +51,8 @@ export const getProgress = (filter, order, numbers) =>
   request(`/api/progress?${query(filter, { order, numbers: numbers.join(",") })}`);
 export const getValues = (row) => request(`/api/values/${encodeURIComponent(row.split)}/${row.position}`);
 export const imageAddress = (row) => `/image/${encodeURIComponent(row.split)}/${row.position}`;
+export const originalAddress = (row, side = null) =>
+  `/original/${encodeURIComponent(row.split)}/${row.position}${side === null ? "" : `?side=${side}`}`;
 export const postDecisions = (decisions, queue) => post("/api/decisions", { decisions, queue });
 export const postSample = (count) => post("/api/sample", { count });
 export const postExport = () => post("/api/export", {});

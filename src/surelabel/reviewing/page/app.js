@@ -8,10 +8,14 @@ import { drawFilters, showQueue, startFilters } from "./filters.js";
 import { numColumns } from "./grid.js";
 import { isTyping, shortcuts } from "./keys.js";
 import { NUM_RANDOM, drawProgress } from "./progress.js";
+import { redrawPictures, startPictures, toggleSeen } from "./picture.js";
 import { enqueue, showError, unlessBusy } from "./queue.js";
 import { loadFirst, loadMore } from "./rows.js";
 import { current, isOpen, isRandom, saveView, savedView, seen, state, targets, undoable } from "./state.js";
 import { MOST_SELECTED, draw, startView } from "./view.js";
+import { fit, pan, startZoom, zoomIn, zoomOut } from "./zoom.js";
+
+const PAN = 0.2; // of the frame, for each key
 
 /* ---- loading and moving ---- */
 
@@ -44,6 +48,13 @@ function move(step, extend = false) {
     state.cursor = place;
     draw();
   });
+}
+
+/** Move to another row; with Shift, select in the grid and move the picture that is zoomed into. */
+function arrow(event, right, down) {
+  const isGrid = state.view === "grid";
+  if (event.shiftKey && !isGrid && pan(right * PAN, down * PAN)) return;
+  move(right + down * (isGrid ? numColumns() : 1), event.shiftKey && isGrid);
 }
 
 function show(view) {
@@ -124,12 +135,16 @@ const KEYS = {
   g: () => show(state.view === "grid" ? "single" : "grid"),
   e: () => enqueue(exportCsv),
   f: openFilters,
-  p: togglePixels,
+  p: switchPictures,
+  "+": zoomIn,
+  "=": zoomIn,
+  "-": zoomOut,
+  z: fit,
   "?": () => $("help").showModal(),
-  ArrowLeft: (event) => move(-1, event.shiftKey),
-  ArrowRight: (event) => move(1, event.shiftKey),
-  ArrowUp: (event) => move(state.view === "grid" ? -numColumns() : -1, event.shiftKey),
-  ArrowDown: (event) => move(state.view === "grid" ? numColumns() : 1, event.shiftKey),
+  ArrowLeft: (event) => arrow(event, -1, 0),
+  ArrowRight: (event) => arrow(event, 1, 0),
+  ArrowUp: (event) => arrow(event, 0, -1),
+  ArrowDown: (event) => arrow(event, 0, 1),
 };
 
 const GRID_KEYS = {
@@ -163,9 +178,9 @@ function clearSelection() {
   draw();
 }
 
-function togglePixels() {
-  const isSmooth = document.body.classList.toggle("smooth");
-  $("pixels").setAttribute("aria-pressed", String(!isSmooth));
+function switchPictures() {
+  $("as-seen").setAttribute("aria-pressed", String(toggleSeen()));
+  redrawPictures();
 }
 
 function onKey(event) {
@@ -203,7 +218,8 @@ function addListeners() {
   $("more").addEventListener("click", () => enqueue(async () => (await loadMore()) && draw()));
   $("select-all").addEventListener("click", selectAll);
   $("select-none").addEventListener("click", clearSelection);
-  $("pixels").addEventListener("click", togglePixels);
+  $("as-seen").addEventListener("click", switchPictures);
+  startZoom();
   $("export").addEventListener("click", KEYS.e);
   $("random").addEventListener("click", () => enqueue(toggleRandom));
   $("reorder").addEventListener("click", (event) => {
@@ -237,6 +253,7 @@ async function start() {
     saveView();
     enqueue(load);
   });
+  startPictures(state.run.has_originals);
   startView(cards, (label) => decide(() => relabel(label)));
   addListeners();
   await enqueue(load);

@@ -3,6 +3,7 @@
 import { $, element, name, number, percent, setBar } from "./dom.js";
 import { shortcuts } from "./keys.js";
 import { showLarge } from "./picture.js";
+import { fit } from "./zoom.js";
 
 const EVIDENCE_NAMES = {
   prediction: "the network says now",
@@ -82,7 +83,10 @@ function drawClasses(row, classes, onClass) {
 }
 
 export function drawSingle(row, run, where, onClass) {
-  if ($("picture").dataset.id !== row.id) showLarge($("picture"), row, run.is_image);
+  if ($("picture").dataset.id !== row.id) {
+    showLarge($("picture"), row, run.is_image);
+    fit();
+  }
   $("single").classList.toggle("with-values", !run.is_image);
   $("picture-tools").hidden = !run.is_image;
   $("where").textContent = where;
