@@ -191,7 +191,7 @@ def test_removed_and_unsure_rows(client):
     assert table.summary()["review"] == {"decided": 1, "wrong": 1, "removed": 1, "random": None}
     assert page.post("/api/export", {}).json()["rows"] == 2
     written = (page.review.run_dir.path / "decisions.csv").read_text(encoding="utf-8").splitlines()
-    assert [line.split(",")[-2] for line in written] == ["action", "remove", "unsure"]
+    assert [line.split(",")[-3] for line in written] == ["action", "remove", "unsure"]
 
 
 def test_choosing_the_given_class_is_keeping_it(client):
@@ -238,7 +238,9 @@ def test_export(client):
     page.decide(decision(rows[0]), decision(rows[1], "skip"))
     made = page.post("/api/export", {}).json()
     assert made["rows"] == 1
-    assert Path(made["file"]).read_text(encoding="utf-8").splitlines()[0] == "id,label,decided_at,action,by"
+    assert (
+        Path(made["file"]).read_text(encoding="utf-8").splitlines()[0] == "id,label,decided_at,action,by,disagreement"
+    )
 
 
 def test_names_reach_the_page_as_data_only(client):
@@ -304,7 +306,8 @@ class TestLongJournal:
 
         def change_and_count(self, since=None):
             found = changes(self, since)
-            changed.append(len(found.book))
+            if self is journal:  # audits of earlier tests may still run
+                changed.append(len(found.book))
             return found
 
         changes = Journal.changes

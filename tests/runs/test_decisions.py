@@ -165,10 +165,11 @@ def test_csv_has_what_training_may_trust(path, tmp_path):
     with (tmp_path / "decisions.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     held = journal.decisions()
+    more = {"by": "person", "disagreement": ""}
     assert rows == [
-        {"id": "a", "label": "cat", "decided_at": held["a"].time, "action": "keep", "by": "person"},
+        {"id": "a", "label": "cat", "decided_at": held["a"].time, "action": "keep", **more},
         # A spreadsheet would run the id as a formula; `fit --trusted` reads it without the '.
-        {"id": f"'{odd}", "label": "dog, big", "decided_at": held[odd].time, "action": "relabel", "by": "person"},
+        {"id": f"'{odd}", "label": "dog, big", "decided_at": held[odd].time, "action": "relabel", **more},
     ]
     assert read_label_file(tmp_path / "decisions.csv").ids.tolist() == ["a", odd]
 

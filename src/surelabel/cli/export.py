@@ -44,6 +44,14 @@ def export(
         list[str] | None,
         typer.Option(metavar="SPLIT", help="Let the model relabel this held-out split too, e.g. validation."),
     ] = None,
+    annotators: Annotated[
+        str,
+        typer.Option(
+            metavar="last|majority|agree",
+            help="Of several annotators: the last decision, that of more than half, or that of all. Other rows count "
+            "as unsure.",
+        ),
+    ] = "last",
     images: Annotated[str | None, typer.Option(metavar="link|copy", help="The images too, in class folders.")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Remove what an export wrote.")] = False,
     onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trained model as ONNX instead.")] = None,
@@ -70,16 +78,24 @@ def export(
         from surelabel.exporting import Rules
 
         rules = Rules(accept, min_probability, class_cap)
-        _write(run, folder, rules, json, rewrite=rewrite or [], images=images, force=force)
+        _write(run, folder, rules, json, rewrite=rewrite or [], images=images, force=force, annotators=annotators)
 
 
 def _write(
-    run: Path, folder: Path, rules: "Rules", json: bool, *, rewrite: list[str], images: str | None, force: bool
+    run: Path,
+    folder: Path,
+    rules: "Rules",
+    json: bool,
+    *,
+    rewrite: list[str],
+    images: str | None,
+    force: bool,
+    annotators: str,
 ) -> None:
     from surelabel.data.sources.image_files import original_files
     from surelabel.data.sources.objects import is_object
     from surelabel.exporting import export
-    from surelabel.runs.decisions import FILE_NAME, REMOVE, UNSURE, Journal
+    from surelabel.runs.decisions import FILE_NAME, REMOVE, RULES, UNSURE, Journal
     from surelabel.runs.locate import config_from_here
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
@@ -87,8 +103,10 @@ def _write(
     if images not in (None, "link", "copy"):
         raise ConfigError(f"--images {images}: expected link or copy")
     run_dir = RunDir.open(run)
-    table = audit(run_dir)
-    decisions = Journal(run / FILE_NAME).decisions()
+    if annotators not in RULES:
+        raise ConfigError(f"--annotators {annotators}: expected {', '.join(RULES)}")
+    table = audit(run_dir, annotators=annotators)
+    decisions = Journal(run / FILE_NAME, rule=annotators).decisions()
     paths = original_files(config_from_here(run_dir).data, map(str, table.columns["id"])) if images else None
     written = export(
         run_dir, table, decisions, folder, rules=rules, rewrite=rewrite, images=images, paths=paths, force=force

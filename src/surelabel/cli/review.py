@@ -16,6 +16,13 @@ def review(
     by: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who decides. Default: the user of this computer")
     ] = None,
+    annotator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Decide independently of other annotators, whose decisions you see only after your own.",
+        ),
+    ] = None,
     random: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Begin with N labels drawn at random: they tell how many are wrong."),
@@ -41,6 +48,12 @@ def review(
         console.tell(
             f"warning: {run / FILE_NAME} is damaged: {table.damage}; restore it from a backup, or decide again"
         )
-    journal = serve(run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, random=random)
+    journal = serve(
+        run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, annotator=annotator, random=random
+    )
     count = sum(decision.action in DECIDED for decision in journal.decisions().values())
     console.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))
+    for pair in journal.agreement():
+        kappa = "not defined" if pair.kappa is None else f"{pair.kappa:.2f}"
+        agreed = f"{pair.num_agreed} of {pair.num_rows}"
+        console.say(f"{pair.one} and {pair.other} agree on {agreed} labels; Cohen's kappa: {kappa}")

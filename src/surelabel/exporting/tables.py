@@ -9,7 +9,8 @@ import numpy as np
 
 from surelabel.exporting.selection import Cleaned
 from surelabel.files import replace_csv
-from surelabel.runs.decisions import REMOVE, UNSURE, write_decisions
+from surelabel.runs.decisions import REMOVE, UNSURE, Decision
+from surelabel.runs.decisions_csv import write_decisions
 
 README = """Cleaned labels, written by surelabel. Rows are in the order of the run's labels.parquet in every file,
 without those that a person has removed; rows.npy has their positions there.
@@ -17,7 +18,8 @@ without those that a person has removed; rows.npy has their positions there.
 cleaned.csv, cleaned.parquet  id, label (after cleaning), given (before), suggested, probability (of the suggestion),
                               p_wrong, decided_by (model, person or nobody), decided_at, split, changed
 decisions.csv                 id, label, decided_at, action (keep, relabel, remove or unsure) and by of the rows that
-                              persons have decided on; --trusted leaves out the rows with the action remove
+                              persons have decided on, and what annotators who disagree have decided (disagreement);
+                              --trusted leaves out the rows with the action remove
 removed.csv                   id, given, decided_at, by of the rows for which none of the classes fits
 unsure.csv                    the same of rows that a person was unsure of: they stay, and somebody else should look
                               In csv files an id that a spreadsheet would run as a formula, because it begins with one
@@ -49,12 +51,20 @@ A column for a Hugging Face data set whose rows have an id:
 """
 
 
-def write_tables(folder: Path, cleaned: Cleaned, probability: np.ndarray) -> None:
-    """Write all tables and arrays into an existing folder."""
+def write_tables(
+    folder: Path,
+    cleaned: Cleaned,
+    probability: np.ndarray,
+    disputed: Mapping[str, Mapping[str, Decision]] | None = None,
+) -> None:
+    """Write all tables and arrays into an existing folder.
+
+    `disputed` are the opinions of annotators who disagree, by id and name.
+    """
     columns = cleaned.columns
     _write_csv(folder / "cleaned.csv", columns)
     _write_cleaned_parquet(folder / "cleaned.parquet", cleaned)
-    write_decisions(folder / "decisions.csv", cleaned.decisions)
+    write_decisions(folder / "decisions.csv", cleaned.decisions, disputed)
     for name, action in (("removed.csv", REMOVE), ("unsure.csv", UNSURE)):
         rows = [(one.id, one.given, one.time, one.by) for one in cleaned.list_decisions(action)]
         replace_csv(folder / name, ("id", "given", "decided_at", "by"), rows, as_they_are=("given",))

@@ -1,7 +1,8 @@
 """The requests of the page: the run, its suspects, a row's input, and writing decisions."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from surelabel.reviewing.inputs import MAX_SIDE, FeatureTable, encode_picture, e
 from surelabel.reviewing.live import LiveAudit
 from surelabel.reviewing.states import RowStates
 from surelabel.reviewing.suspects import Filter, Suspects
-from surelabel.runs.decisions import RANDOM, Book, Conflict, Draw, Journal, Wish
+from surelabel.runs.decisions import RANDOM, Conflict, Decision, Draw, Journal, Wish
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts.audit import Auditor
@@ -132,6 +133,7 @@ class Review:
             "is_image": self.features is None,
             "has_originals": self.originals is not None,
             "is_calibrated": self.suspects.is_calibrated,
+            "annotator": self.journal.by if self.journal.is_independent else None,
             "starts_random": self.starts_random and len(self.suspects.sampled) > 0,
             "recent": self._recent(),
         }
@@ -148,11 +150,7 @@ class Review:
         ranks, rows = self.suspects.match(wanted, self.states, wanted.order)
         left = ranks >= wanted.after  # here ranks count from 0, on the page from 1
         ranks, rows = ranks[left], rows[left]
-        first = rows[: wanted.count].tolist()
-        book = self.journal.find(self.suspects.ids[row] for row in first)
-        shown = [
-            self._describe(row, book, rank) for rank, row in zip(ranks[: wanted.count].tolist(), first, strict=True)
-        ]
+        shown = self._describe(rows[: wanted.count].tolist(), ranks[: wanted.count].tolist())
         return {"rows": shown, "num_found": len(rows)}
 
     def progress(self, wanted: Annotated[ProgressFilter, Query()]) -> dict[str, Any]:
@@ -166,10 +164,18 @@ class Review:
             "is_pending": self.live.is_pending,
             "order": max(self.suspects.orders),
             "moved": self.suspects.num_moved(wanted, wanted.order, self.states),
+            "annotators": self._annotators(),
             "estimate": self.live.estimate,
             "warnings": self.live.warnings,
             "sampled": len(self.suspects.sampled),
             "p_wrong": {number: float(self.suspects.p_wrong[number]) for number in known},
+        }
+
+    def _annotators(self) -> dict[str, Any]:
+        """Return how far annotators agree, and the number of rows on which they do not."""
+        return {
+            "agreement": [asdict(one) for one in self.journal.agreement()],
+            "disputed": sum(id in self.suspects.row_of for id in self.journal.disputed()),
         }
 
     def image(self, split: str, position: int) -> Response:
@@ -231,12 +237,27 @@ class Review:
         return Wish(request.id, given, action, request.label if action == "relabel" else None, request.seen, queue)
 
     def _current_rows(self, ids: Sequence[str]) -> list[dict[str, Any]]:
-        book = self.journal.find(ids)
-        return [self._describe(self.suspects.row_of[id], book) for id in ids]
+        rows = [self.suspects.row_of[id] for id in ids]
+        return self._describe(rows, rows)
 
-    def _describe(self, row: int, book: Book, rank: int | None = None) -> dict[str, Any]:
-        preview = [] if self.features is None else self._features_of(row)[:4]
-        return {**self.suspects.describe(row, book.get(self.suspects.ids[row]), rank), "preview": preview}
+    def _describe(self, rows: Sequence[int], ranks: Sequence[int]) -> list[dict[str, Any]]:
+        """Return everything the page shows of these rows."""
+        ids = [self.suspects.ids[row] for row in rows]
+        book, opinions = self.journal.find(ids), self.journal.opinions(ids)
+        return [
+            {
+                **self.suspects.describe(row, book.get(id), rank),
+                "preview": [] if self.features is None else self._features_of(row)[:4],
+                "opinions": self._visible(opinions.get(id, {})),
+            }
+            for id, row, rank in zip(ids, rows, ranks, strict=True)
+        ]
+
+    def _visible(self, opinions: Mapping[str, Decision]) -> list[dict[str, Any]]:
+        """Return what annotators decided; an annotator sees it only after an own decision."""
+        if self.journal.is_independent and self.journal.by not in opinions:
+            return []
+        return [{name: getattr(one, name) for name in ("by", "action", "label", "time")} for one in opinions.values()]
 
     def _features_of(self, row: int) -> list[Any]:
         assert self.features is not None
@@ -246,6 +267,8 @@ class Review:
 
 
 def write_csv(run: RunDir, journal: Journal) -> int:
-    """Write RUN/decisions.csv, unless decisions are lost; return the number of its rows."""
+    """Write RUN/decisions.csv, of all annotators, unless decisions are lost; return its size."""
+    if journal.is_independent:
+        journal = Journal(journal.path)
     journal.refuse_damage(f"write {CSV_NAME} without these decisions: surelabel export {run.path} --force")
     return journal.to_csv(run.path / CSV_NAME)

@@ -1,7 +1,7 @@
 """Which rows are decided and which are skipped, kept up to date with the journal."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,14 +61,23 @@ class RowStates:
         return found & self._is_random if is_random else found
 
     def has(self, state: str, is_random: bool = False) -> Mask:
-        """Return (N,) whether each row is open, decided, removed, unsure or skipped."""
+        """Return (N,) whether each row is open, decided, removed, disputed, unsure or skipped."""
         if state == "open":
             return ~(self.decided() | self.set_aside(is_random))
         if state == "decided":
             return self.decided()
         if state == "removed":
             return self._is_any(REMOVED)
-        return self.set_aside(is_random) & self._is_any(UNSURE if state == "unsure" else SKIPPED)
+        if state == "disputed":
+            return self._is_among(self.journal.disputed())
+        if state == "unsure":  # of others, too: they ask for another opinion
+            return self._is_any(UNSURE) | (self._is_among(self.journal.unsure()) & self._is_any(OPEN))
+        return self.set_aside(is_random) & self._is_any(SKIPPED)
+
+    def _is_among(self, ids: Collection[str]) -> Mask:
+        found: Mask = np.zeros(len(self.row_of), dtype=bool)
+        found[[self.row_of[id] for id in ids if id in self.row_of]] = True
+        return found
 
     def _is_any(self, *states: int) -> Mask:
         found: Mask = np.isin(self._state, states)

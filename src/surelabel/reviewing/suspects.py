@@ -43,7 +43,7 @@ class Filter(BaseModel):
     """Lowest P(wrong)."""
     high: float = Field(1.0, ge=0, le=1)
     """Highest P(wrong)."""
-    state: Literal["open", "decided", "removed", "unsure", "skipped", "all"] = "open"
+    state: Literal["open", "decided", "removed", "disputed", "unsure", "skipped", "all"] = "open"
     queue: Literal["suspects", "random"] = "suspects"
     """random shows the random sample, whatever the other filters are."""
 
@@ -201,13 +201,13 @@ class Suspects:
         found = [(*divmod(int(pairs[at]), len(names)), int(counts[at])) for at in most]
         return [(names[one], names[two], count) for one, two, count in found]
 
-    def describe(self, row: int, standing: Standing | None, rank: int | None = None) -> dict[str, Any]:
+    def describe(self, row: int, standing: Standing | None, rank: int) -> dict[str, Any]:
         """Return everything the page shows of a row; `rank` counts from 0."""
         split, position = self.positions[row]
         decision = standing.decision if standing else None
         return {
             "number": row,
-            "rank": (row if rank is None else rank) + 1,
+            "rank": rank + 1,
             "id": self.ids[row],
             "split": split,
             "position": position,

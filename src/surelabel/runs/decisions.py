@@ -22,13 +22,14 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
 from surelabel import files
-from surelabel.errors import RunError, SurelabelError
+from surelabel.errors import ConfigError, RunError, SurelabelError
+from surelabel.runs.decisions_csv import write_decisions
 from surelabel.runs.entries import (
     ACTIONS,
     DECIDED,
@@ -44,16 +45,17 @@ from surelabel.runs.entries import (
     decode,
     encode,
 )
+from surelabel.runs.opinions import LAST, RULES, Agreement, RowBook, Standing
 
 __all__ = [
     "ACTIONS",
-    "CSV_COLUMNS",
     "DECIDED",
     "DRAW",
     "FILE_NAME",
     "FINAL",
     "RANDOM",
     "REMOVE",
+    "RULES",
     "UNSURE",
     "Book",
     "Changes",
@@ -66,12 +68,9 @@ __all__ = [
     "Standing",
     "Wish",
     "random_order",
-    "write_decisions",
 ]
 
 FILE_NAME = "decisions.jsonl"
-CSV_COLUMNS = ("id", "label", "decided_at", "action", "by")
-"""Columns of decisions.csv; rows that are removed or unsure have no label."""
 
 
 @dataclass(frozen=True)
@@ -87,26 +86,6 @@ class Wish:
     """The sequence of the last entry about this row that its author saw; 0 if none."""
     queue: str | None = None
     """random for a decision in the queue of random labels."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Standing:
-    """The decisions on a row; never changed, so that readers need no copy."""
-
-    last: int = 0
-    """The sequence of the last entry about it."""
-    decision: Decision | None = None
-    """The valid decision, if any."""
-    before: "Standing | None" = field(default=None, repr=False)
-    """What undoing the valid decision restores."""
-    is_random: bool = False
-    """Whether a decision that was not undone was made in the queue of random labels."""
-
-    def take(self, entry: Decision) -> "Standing":
-        """Return the standing after the next entry."""
-        if entry.action == "undo":
-            return replace(self.before or Standing(), last=entry.sequence)
-        return Standing(entry.sequence, entry, self, self.is_random or entry.queue == RANDOM)
 
 
 Book = dict[str, Standing]
@@ -150,14 +129,28 @@ class Conflict(SurelabelError):
 class Journal:
     """The decisions on the labels of one run, shared by everyone who has it open."""
 
-    def __init__(self, path: str | Path, by: str = "person", sync: Callable[[int], None] = os.fsync) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        by: str = "person",
+        sync: Callable[[int], None] = os.fsync,
+        *,
+        is_independent: bool = False,
+        rule: str = LAST,
+    ) -> None:
+        """`is_independent` shows and makes the decisions of the annotator `by` only.
+
+        Otherwise `rule`, one of RULES, says which decision of several annotators counts.
+        """
+        if rule not in RULES:
+            raise ConfigError(f"annotators: {rule!r} is no rule; expected {', '.join(RULES)}")
         self.path, self.by, self._sync = Path(path), by, sync
+        self.is_independent, self.rule = is_independent, rule
         self._mutex = threading.Lock()
         self._forget()
 
     def _forget(self) -> None:
-        self._book: Book = {}
-        self._entries: list[Decision] = []
+        self._rows = RowBook(self.by if self.is_independent else None, self.rule)
         self._draw: Draw | None = None
         self._numbering, self._beginning = Numbering(), object()
         self._offset = self._inode = 0
@@ -175,35 +168,47 @@ class Journal:
         """Return the rows that were decided on since a place; all rows without one."""
         with self._mutex:
             self._read()
-            place = Place(self._beginning, len(self._entries))
+            place = Place(self._beginning, len(self._rows.entries))
             if since is None or since.beginning is not self._beginning:
-                return Changes(dict(self._book), place, is_anew=True)
-            fresh = islice(self._entries, since.num_decisions, None)
-            return Changes({entry.id: self._book[entry.id] for entry in fresh}, place, is_anew=False)
+                return Changes(dict(self._rows.standings), place, is_anew=True)
+            fresh = islice(self._rows.entries, since.num_decisions, None)
+            return Changes({entry.id: self._rows.standings[entry.id] for entry in fresh}, place, is_anew=False)
 
     def find(self, ids: Iterable[str]) -> Book:
         """Return the decisions on these rows, without those that nobody has decided on."""
         with self._mutex:
             self._read()
-            return {id: self._book[id] for id in ids if id in self._book}
+            return {id: self._rows.standings[id] for id in ids if id in self._rows.standings}
 
     def recent(self, most: int) -> list[list[Decision]]:
-        """Return the last `most` valid decisions, in the order they were made.
-
-        Those that were made at once come together, and are never cut.
-        """
+        """Return the last `most` valid decisions in order; those made at once come together."""
         with self._mutex:
             self._read()
-            valid = (entry for entry in reversed(self._entries) if self._book[entry.id].decision is entry)
-            found: list[list[Decision]] = []
-            for count, entry in enumerate(valid):
-                if found and entry.bulk is not None and entry.bulk == found[-1][-1].bulk:
-                    found[-1].append(entry)
-                elif count >= most:
-                    break
-                else:
-                    found.append([entry])
-            return [bulk[::-1] for bulk in reversed(found)]
+            return self._rows.recent(most)
+
+    def opinions(self, ids: Iterable[str] | None = None) -> dict[str, dict[str, Decision]]:
+        """Return the decisions of annotators on these rows, or on all, by id and name."""
+        with self._mutex:
+            self._read()
+            return self._rows.opinions(ids)
+
+    def disputed(self) -> set[str]:
+        """Return the rows on which annotators disagree."""
+        with self._mutex:
+            self._read()
+            return set(self._rows.disputed)
+
+    def unsure(self) -> set[str]:
+        """Return the rows for which somebody asks for another opinion."""
+        with self._mutex:
+            self._read()
+            return set(self._rows.unsure)
+
+    def agreement(self) -> list[Agreement]:
+        """Return how far each two annotators agree."""
+        with self._mutex:
+            self._read()
+            return self._rows.agreement()
 
     def damage(self) -> Damage:
         """Return what of the journal cannot be read or is missing; False if nothing is."""
@@ -265,11 +270,11 @@ class Journal:
         if not force:
             self.refuse_damage("pass force=True to write a csv without these decisions")
         held = [one for one in self.decisions().values() if one.action in (*DECIDED, UNSURE)]
-        write_decisions(Path(path), held)
+        write_decisions(Path(path), held, self.opinions(self.disputed()))
         return len(held)
 
     def _check(self, wishes: Sequence[Wish]) -> None:
-        standings = {wish.id: self._book.get(wish.id, Standing()) for wish in wishes}
+        standings = {wish.id: self._rows.standings.get(wish.id, Standing()) for wish in wishes}
         if len(standings) < len(wishes):
             raise RunError("the same row was given twice; expected one decision for each")
         stale = [wish.id for wish in wishes if wish.seen != standings[wish.id].last]
@@ -278,15 +283,26 @@ class Journal:
         for wish in wishes:
             if wish.action not in ACTIONS:
                 raise RunError(f"{wish.action!r} is no decision; possible are {', '.join(ACTIONS)}")
-            if wish.action == "undo" and standings[wish.id].decision is None:
+            if wish.action == "undo" and self._rows.own(wish.id).decision is None:
                 raise RunError(f"there is no decision on {wish.id!r} to undo")
 
     def _entry(self, wish: Wish, sequence: int, now: str, bulk: int | None) -> Decision:
         label = {"keep": wish.given, "relabel": wish.label}.get(wish.action)
         if wish.action == "undo":
-            before = self._book[wish.id].before
+            before = self._rows.own(wish.id).before
             label = before.decision.label if before is not None and before.decision is not None else None
-        return Decision(sequence, now, wish.id, wish.given, wish.action, label, self.by, wish.queue, bulk)
+        return Decision(
+            sequence,
+            now,
+            wish.id,
+            wish.given,
+            wish.action,
+            label,
+            self.by,
+            wish.queue,
+            bulk,
+            self.is_independent or None,
+        )
 
     def _write(self, file: int, content: bytes) -> None:
         """Append and sync; remove what could not be written whole, so that half is never read."""
@@ -336,15 +352,8 @@ class Journal:
         if isinstance(entry, Draw):
             self._draw = entry
             return True
-        self._book[entry.id] = self._book.get(entry.id, Standing()).take(entry)
-        self._entries.append(entry)
+        self._rows.take(entry)
         return True
-
-
-def write_decisions(path: Path, decisions: Iterable[Decision]) -> None:
-    """Write decisions as a csv for `fit --trusted`."""
-    rows = [(one.id, one.label or "", one.time, one.action, one.by) for one in decisions]
-    files.replace_csv(path, CSV_COLUMNS, rows)
 
 
 def _now() -> str:

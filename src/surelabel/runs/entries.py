@@ -3,7 +3,8 @@
     {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat",
      "action": "relabel", "label": "dog", "by": "ann", "crc32": "0a1b2c3d"}
 
-Decisions that were made at once have the number of the first of them as `bulk`.
+Decisions that were made at once have the number of the first of them as `bulk`. Annotators decide
+independently of each other; their decisions have `"independent": true`.
 
 `crc32` is the checksum of the line without it. Lines of older versions have none; they must hold
 nothing but the fields that those versions wrote.
@@ -32,7 +33,7 @@ RANDOM = "random"
 """The queue of random labels."""
 MOST_NAMED = 5
 """Lines that a message names one by one."""
-_OPTIONAL = ("queue", "bulk")
+_OPTIONAL = ("queue", "bulk", "independent")
 _CHECKED = re.compile(rb'(.*), "crc32": "([0-9a-f]{8})"\}', re.DOTALL)
 
 
@@ -55,6 +56,8 @@ class Decision:
     """random for a decision in the queue of random labels."""
     bulk: int | None = None
     """The number of the first of several decisions that were made at once."""
+    independent: bool | None = None
+    """True for the opinion of an annotator, whom `by` names (opinions.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,8 @@ def _make_entry(content: dict[str, Any], has_more: bool) -> Entry | None:
     label, queue, bulk = (content.get(name) for name in ("label", "queue", "bulk"))
     if not isinstance(label, str | None) or not isinstance(bulk, int | None):
         return None
-    return Decision(**values, label=label, queue=RANDOM if queue == RANDOM else None, bulk=bulk)
+    queue, independent = RANDOM if queue == RANDOM else None, content.get("independent") is True or None
+    return Decision(**values, label=label, queue=queue, bulk=bulk, independent=independent)
 
 
 @dataclass(frozen=True)

@@ -280,17 +280,19 @@ def audit(
     *,
     min_probability: float = SUSPICIOUS_FROM,
     confidence: float = CONFIDENCE,
+    annotators: str = "last",
 ) -> Audit:
     """Return the ranked table of a finished run; nothing is trained or fitted.
 
     A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
-    docs/results/calibration.md says how often they hold the truth.
+    docs/results/calibration.md says how often they hold the truth. `annotators` is the rule by
+    which one decision follows from those of several: last, majority or agree.
     """
     corrections.check_share("min_probability", min_probability)
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence={confidence}: expected a number between 0 and 1")
     run = run if isinstance(run, RunDir) else RunDir.open(run)
-    return Auditor(run).audit(Journal(run.path / FILE_NAME), min_probability, confidence)
+    return Auditor(run).audit(Journal(run.path / FILE_NAME, rule=annotators), min_probability, confidence)
 
 
 class Auditor:

@@ -4,7 +4,7 @@ import { getRun, postExport, postSample } from "./api.js";
 import { choose } from "./chooser.js";
 import { decide, undo } from "./decide.js";
 import { $, number, toast } from "./dom.js";
-import { drawFilters, showQueue, startFilters } from "./filters.js";
+import { drawFilters, showQueue, showState, startFilters } from "./filters.js";
 import { numColumns } from "./grid.js";
 import { isTyping, shortcuts } from "./keys.js";
 import { NUM_RANDOM, drawProgress } from "./progress.js";
@@ -226,6 +226,7 @@ function addListeners() {
     event.preventDefault(); // it would open the filters
     enqueue(reorder);
   });
+  $("show-disputed").addEventListener("click", () => showState("disputed"));
   $("open-help").addEventListener("click", KEYS["?"]);
   for (const button of $("actions").children) button.addEventListener("click", ACTIONS[button.dataset.action]);
 }
@@ -237,6 +238,8 @@ async function start() {
   state.view = before.view === "grid" ? "grid" : "single";
   document.title = `Review ${state.run.name} – surelabel`;
   $("run-name").textContent = state.run.name;
+  $("annotator").hidden = state.run.annotator === null;
+  $("annotator").firstElementChild.textContent = state.run.annotator;
   if (!state.run.is_calibrated) {
     document.querySelectorAll(".p-name").forEach((one) => (one.textContent = "1 − quality"));
     $("left-name").textContent = "wrong labels left, roughly";

@@ -69,6 +69,11 @@ async function undoLast() {
 }
 
 async function advance() {
+  if (!["open", "all"].includes(state.filter.state)) {
+    if (state.cursor + 1 >= state.rows.length) await loadMore();
+    state.cursor = Math.min(state.cursor + 1, state.rows.length - 1);
+    return;
+  }
   const next = () => state.rows.findIndex((row, at) => at > state.cursor && isOpen(row));
   let place = next();
   while (place < 0 && (await loadMore())) place = next();

@@ -41,7 +41,7 @@ function set(change) {
 }
 
 function text() {
-  const states = { open: "not decided", decided: "decided", removed: "removed", unsure: "unsure", skipped: "skipped", all: "all" };
+  const states = { open: "not decided", decided: "decided", removed: "removed", disputed: "disagreed on", unsure: "unsure", skipped: "skipped", all: "all" };
   if (filter.queue === "random") return `drawn at random · ${states[filter.state]}`;
   const parts = [];
   if (filter.given !== null) parts.push(`given ${filter.given}`);

@@ -1,7 +1,7 @@
 // Counts, the newest estimate, and the choices of the filters.
 
 import { getProgress } from "./api.js";
-import { $, element, number, percent, setBar } from "./dom.js";
+import { $, element, name, number, percent, setBar } from "./dom.js";
 import { drawMenus } from "./filters.js";
 import { showError } from "./queue.js";
 import { isRandom, state } from "./state.js";
@@ -22,6 +22,7 @@ export async function drawProgress() {
   drawMenus(found.menus, state.run.classes);
   drawEstimate(found);
   drawCounts(found);
+  drawAnnotators(found.annotators);
   clearTimeout(asking);
   if (found.is_pending) asking = setTimeout(() => drawProgress().then(draw).catch(showError), ASK_AGAIN);
   if (!$("empty").hidden) drawEmpty();
@@ -37,6 +38,19 @@ function drawCounts(found) {
   for (const action of ["keep", "relabel", "remove", "unsure", "skip"]) $(`count-${action}`).textContent = number(found[action]);
   const of = percent(found.rows ? found.wrong_left / found.rows : 0);
   $("count-left").textContent = `≈ ${number(Math.round(found.wrong_left))} of ${number(found.rows)} (${of})`;
+}
+
+/** Say how far annotators agree, and offer the rows on which they do not. */
+function drawAnnotators({ agreement, disputed }) {
+  const [text, button] = $("annotators").children;
+  $("annotators").hidden = !agreement.length;
+  text.replaceChildren(...agreement.flatMap((pair, place) => {
+    const kappa = pair.kappa === null ? "not defined" : pair.kappa.toFixed(2);
+    const ends = ` agree on ${number(pair.num_agreed)} of ${number(pair.num_rows)} (Cohen's kappa ${kappa}).`;
+    return [place ? " " : "", name(pair.one), " and ", name(pair.other), ends];
+  }));
+  button.hidden = !disputed;
+  button.textContent = disputed === 1 ? "Show 1 disagreement" : `Show ${number(disputed)} disagreements`;
 }
 
 function drawEstimate(found) {

@@ -39,6 +39,13 @@ function drawState(row) {
   place.replaceChildren(...(row.decision ? stateText(row.decision) : []));
 }
 
+/** Show what annotators decided, where more than the decision above is known. */
+function drawOpinions(row) {
+  const others = row.opinions.filter((one) => one.time !== row.decision?.time || one.by !== row.decision?.by);
+  $("opinions").hidden = others.length === 0;
+  $("opinions").replaceChildren(...others.map((one) => element("li", {}, ...stateText(one))));
+}
+
 function drawKinds(row) {
   const lines = row.kinds.filter((kind) => kind in KIND_TEXTS).map((kind) => element("span", { text: KIND_TEXTS[kind] }));
   if (row.partner) {
@@ -98,6 +105,7 @@ export function drawSingle(row, run, where, onClass) {
   setBar($("p-bar"), row.p_wrong);
   drawKinds(row);
   drawState(row);
+  drawOpinions(row);
   drawNetwork(row);
   drawEvidence(row);
   drawClasses(row, run.classes, onClass);
