@@ -16,6 +16,7 @@ from surelabel.data.originals import Originals
 from surelabel.errors import DataError, RunError
 from surelabel.reviewing.inputs import MAX_SIDE, FeatureTable, encode_picture, encode_png
 from surelabel.reviewing.live import LiveAudit
+from surelabel.reviewing.reasons import Reasons
 from surelabel.reviewing.states import RowStates
 from surelabel.reviewing.suspects import Filter, Suspects
 from surelabel.runs.decisions import RANDOM, Conflict, Decision, Draw, Journal, Wish
@@ -102,6 +103,7 @@ class Review:
         self.live = LiveAudit(auditor, journal, self._take)
         suspects.update(self.live.audit, auditor.calibration.p_wrong)
         self._find_sample()
+        self.reasons = Reasons(run, suspects)
 
     def _take(self, audit: Audit) -> None:
         self.suspects.update(audit)
@@ -177,6 +179,18 @@ class Review:
             "agreement": [asdict(one) for one in self.journal.agreement()],
             "disputed": sum(id in self.suspects.row_of for id in self.journal.disputed()),
         }
+
+    def overview(self, wanted: Annotated[Filter, Query()]) -> dict[str, Any]:
+        """Return how many rows of each given class have each suggestion."""
+        self.states.update()
+        return self.suspects.overview(wanted, self.states)
+
+    def why(self, split: str, position: int) -> dict[str, Any]:
+        """Return the reasons for the verdict on a row."""
+        rows = self.suspects.split_with(split, position)
+        if rows is None:
+            raise DataError("there is no such sample in this run")
+        return self.reasons.describe(self.suspects.row_of[str(rows.ids[position])])
 
     def image(self, split: str, position: int) -> Response:
         """Return the image of a row, as networks see it."""

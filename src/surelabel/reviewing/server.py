@@ -143,7 +143,9 @@ def make_app(review: Review, access: Access) -> ASGIApp:
         "/api/run": review.run,
         "/api/rows": review.rows,
         "/api/progress": review.progress,
+        "/api/overview": review.overview,
         "/api/values/{split}/{position}": review.row_values,
+        "/api/why/{split}/{position}": review.why,
     }
     for address, answer in reading.items():
         app.add_api_route(address, answer, methods=["GET"], response_model=None)

@@ -20,6 +20,8 @@ NUM_CANDIDATES = 10
 """Likeliest classes listed for a row: one for each digit key."""
 NUM_PAIRS = 12
 """Pairs of given and suggested class offered as filters."""
+MOST_IN_OVERVIEW = 24
+"""Classes in the table of pairs."""
 NUM_ORDERS = 20
 """Orders of rows that are remembered for pages that were loaded with them."""
 MOST_COMPARED = 1000
@@ -44,6 +46,8 @@ class Filter(BaseModel):
     high: float = Field(1.0, ge=0, le=1)
     """Highest P(wrong)."""
     state: Literal["open", "decided", "removed", "disputed", "unsure", "skipped", "all"] = "open"
+    sort: Literal["suspicion", "given", "suggested"] = "suspicion"
+    """given and suggested put rows of one class together, the most suspicious first."""
     queue: Literal["suspects", "random"] = "suspects"
     """random shows the random sample, whatever the other filters are."""
 
@@ -136,10 +140,18 @@ class Suspects:
 
     def match(self, wanted: Filter, states: RowStates, order: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return the ranks (from 0) and the numbers of the matching rows, in this order."""
-        listed = self.sampled if wanted.queue == "random" else self.order(order)
+        listed = self.sampled if wanted.queue == "random" else self._sort(self.order(order), wanted.sort)
         chosen = self._is_inside(wanted) & self._has_state(wanted, states)
         ranks = np.flatnonzero(chosen[listed])
         return ranks, listed[ranks]
+
+    def _sort(self, rows: np.ndarray, by: str) -> np.ndarray:
+        """Return rows sorted by a class; within it they keep their order."""
+        if by == "suspicion":
+            return rows
+        classes = {"given": self.given, "suggested": self.suggested}[by]
+        sorted_rows: np.ndarray = rows[np.argsort(classes[rows], kind="stable")]
+        return sorted_rows
 
     def _has_state(self, wanted: Filter, states: RowStates) -> np.ndarray:
         """Return (N,) bool: rows in the state that the filter wants."""
@@ -187,6 +199,29 @@ class Suspects:
             "suggested": self._count_classes(suggested),
             "pairs": self._frequent_pairs(given, suggested),
             "kinds": {kind: int((shown & self._has_kind(kind)).sum()) for kind in KINDS if kind in self.kinds.flags},
+        }
+
+    def overview(self, wanted: Filter, states: RowStates) -> dict[str, Any]:
+        """Count the pairs of given and suggested class, and the rows of each given class.
+
+        Of many classes, those with most rows whose suggestion differs are counted.
+        """
+        inside = self._has_state(wanted, states)
+        inside &= self._is_inside(wanted.model_copy(update={"given": None, "suggested": None}))
+        given, suggested, size = self.given[inside], self.suggested[inside], len(self.class_names)
+        differs = given != suggested
+        involved = np.bincount(given[differs], minlength=size) + np.bincount(suggested[differs], minlength=size)
+        shown = np.sort(np.argsort(-involved, kind="stable")[:MOST_IN_OVERVIEW])
+        place = np.full(size, -1)
+        place[shown] = np.arange(len(shown))
+        counts = np.zeros((len(shown), len(shown)), dtype=np.int64)
+        is_shown = differs & (place[given] >= 0) & (place[suggested] >= 0)
+        np.add.at(counts, (place[given[is_shown]], place[suggested[is_shown]]), 1)
+        return {
+            "classes": [self.class_names[number] for number in shown],
+            "counts": counts.tolist(),
+            "sizes": np.bincount(self.given, minlength=size)[shown].tolist(),
+            "num_left": size - len(shown),
         }
 
     def _count_classes(self, numbers: np.ndarray) -> dict[str, int]:

@@ -4,10 +4,11 @@ import { getRun, postExport, postSample } from "./api.js";
 import { choose } from "./chooser.js";
 import { decide, undo } from "./decide.js";
 import { $, number, toast } from "./dom.js";
-import { drawFilters, showQueue, showState, startFilters } from "./filters.js";
+import { drawFilters, isSheet, showPair, showQueue, showSheet, showState, startFilters } from "./filters.js";
 import { numColumns } from "./grid.js";
 import { isTyping, shortcuts } from "./keys.js";
 import { NUM_RANDOM, drawProgress } from "./progress.js";
+import { showOverview } from "./overview.js";
 import { redrawPictures, startPictures, toggleSeen } from "./picture.js";
 import { enqueue, showError, unlessBusy } from "./queue.js";
 import { loadFirst, loadMore } from "./rows.js";
@@ -21,6 +22,7 @@ const PAN = 0.2; // of the frame, for each key
 
 async function load() {
   await loadFirst();
+  if (isSheet() && state.view === "grid") await loadMore(MOST_SELECTED);
   drawFilters(state.run.classes);
   draw();
   await drawProgress();
@@ -140,6 +142,7 @@ const KEYS = {
   "=": zoomIn,
   "-": zoomOut,
   z: fit,
+  o: openOverview,
   "?": () => $("help").showModal(),
   ArrowLeft: (event) => arrow(event, -1, 0),
   ArrowRight: (event) => arrow(event, 1, 0),
@@ -153,6 +156,10 @@ const GRID_KEYS = {
   Enter: () => show("single"),
   Escape: clearSelection,
 };
+
+function openOverview() {
+  enqueue(() => showOverview(state.filter, showPair, showSheet));
+}
 
 function openFilters() {
   $("filters").open = true;
@@ -227,6 +234,8 @@ function addListeners() {
     enqueue(reorder);
   });
   $("show-disputed").addEventListener("click", () => showState("disputed"));
+  $("open-overview").addEventListener("click", openOverview);
+  $("evidence-box").addEventListener("toggle", () => state.rows.length && draw());
   $("open-help").addEventListener("click", KEYS["?"]);
   for (const button of $("actions").children) button.addEventListener("click", ACTIONS[button.dataset.action]);
 }
@@ -251,8 +260,9 @@ async function start() {
   }
   $("evidence-box").open = window.innerWidth > 900;
   const first = state.run.starts_random && !before.filter ? { queue: "random" } : before.filter;
-  state.filter = startFilters(state.run.classes, first, (filter) => {
+  state.filter = startFilters(state.run.classes, first, (filter, view) => {
     state.filter = filter;
+    state.view = view ?? state.view;
     saveView();
     enqueue(load);
   });

@@ -4,7 +4,7 @@ import { $, element, name, percent } from "./dom.js";
 import { releaseKeys } from "./keys.js";
 
 export const DEFAULTS = {
-  given: null, suggested: null, kind: null, low: 0.5, high: 1, state: "open", queue: "suspects",
+  given: null, suggested: null, kind: null, low: 0.5, high: 1, state: "open", sort: "suspicion", queue: "suspects",
 };
 
 let filter = { ...DEFAULTS };
@@ -35,9 +35,9 @@ function pairButton([given, suggested, count]) {
   return made;
 }
 
-function set(change) {
+function set(change, view = null) {
   filter = { ...filter, ...change };
-  changed(filter);
+  changed(filter, view);
 }
 
 function text() {
@@ -49,6 +49,7 @@ function text() {
   if (filter.kind !== null) parts.push(filter.kind);
   parts.push(filter.high < 1 ? `${percent(filter.low)} to ${percent(filter.high)}` : `from ${percent(filter.low)}`);
   parts.push(states[filter.state]);
+  if (filter.sort !== "suspicion") parts.push(`by ${filter.sort} class`);
   return parts.join(" · ");
 }
 
@@ -73,6 +74,8 @@ export function drawFilters(classes) {
   for (const which of ["given", "suggested"]) $(`filter-${which}`).value = filter[which] === null ? "" : String(classes.indexOf(filter[which]));
   $("filter-kind").value = filter.kind || "";
   $("filter-state").value = filter.state;
+  $("filter-sort").value = filter.sort;
+  $("filter-sheet").disabled = filter.given === null;
   $("filter-low").value = filter.low;
   $("filter-high").value = filter.high;
   $("filter-text").textContent = text();
@@ -98,11 +101,18 @@ export function startFilters(classes, initial, onChange) {
       set({ [bound]: event.target.value !== "" && value >= 0 && value <= 1 ? value : DEFAULTS[bound] });
     });
   }
+  $("filter-sort").addEventListener("change", (event) => set({ sort: event.target.value }));
+  $("filter-sheet").addEventListener("click", () => showSheet(filter.given));
   $("filter-reset").addEventListener("click", () => set(DEFAULTS));
   $("filter-form").addEventListener("submit", (event) => event.preventDefault());
   return filter;
 }
 
+/** Return whether all labels of a class are shown at once. */
+export const isSheet = () => filter.given !== null && filter.suggested === null && filter.low === 0 && filter.state === "all";
+
+export const showPair = (given, suggested) => set({ given, suggested });
+export const showSheet = (given) => set({ ...DEFAULTS, given, low: 0, state: "all" }, "grid");
 export const showQueue = (queue) => set({ ...DEFAULTS, queue });
 export const showAll = () => set({ ...DEFAULTS, low: 0 });
 export const showState = (state) => set({ ...DEFAULTS, low: 0, state });

@@ -35,8 +35,10 @@ function image(row, side = null) {
   return made;
 }
 
+export const thumbnail = (row) => image(row, THUMB_SIDE);
+
 /** Show all pictures on the page anew, after a switch. */
-export const redrawPictures = () => document.querySelectorAll("#picture img, #cards img").forEach((made) => made.show());
+export const redrawPictures = () => document.querySelectorAll("#stage img").forEach((made) => made.show?.());
 
 function nearer(pull, row) {
   if (row.given === row.suggested || Math.abs(pull) < 0.25) return element("td", { className: "pull", text: "–" });
@@ -75,7 +77,7 @@ export async function showLarge(place, row, isImage) {
 }
 
 export function preview(row, isImage) {
-  if (isImage) return image(row, THUMB_SIDE);
+  if (isImage) return thumbnail(row);
   const lines = row.preview.map((one) => element("div", {}, element("dt", {}, name(one.name)), element("dd", { text: number(one.value) })));
   return element("dl", { className: "preview" }, ...lines);
 }

@@ -3,6 +3,8 @@
 import { $, element, name, number, percent, setBar } from "./dom.js";
 import { shortcuts } from "./keys.js";
 import { showLarge } from "./picture.js";
+import { showError } from "./queue.js";
+import { drawWhy } from "./why.js";
 import { fit } from "./zoom.js";
 
 const EVIDENCE_NAMES = {
@@ -109,4 +111,5 @@ export function drawSingle(row, run, where, onClass) {
   drawNetwork(row);
   drawEvidence(row);
   drawClasses(row, run.classes, onClass);
+  if ($("evidence-box").open) drawWhy(row, run.is_image).catch(showError);
 }

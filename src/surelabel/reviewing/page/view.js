@@ -1,7 +1,7 @@
 // Draw what the state of the page says: one suspect, many of them, or none.
 
 import { $, number } from "./dom.js";
-import { showAll, showQueue, showState } from "./filters.js";
+import { isSheet, showAll, showQueue, showState } from "./filters.js";
 import { drawGrid, focusCard } from "./grid.js";
 import { drawSingle } from "./single.js";
 import { current, isOpen, isRandom, state, undoable } from "./state.js";
@@ -31,11 +31,12 @@ export function draw() {
 const positionText = () => `${number(state.cursor + 1)} of ${number(state.numFound)} · rank ${number(current().rank)}`;
 
 function drawMany() {
+  $("cards").classList.toggle("sheet", isSheet());
   drawGrid(state, handlers.cards);
   $("more").hidden = !state.numAhead;
   const count = state.selected.size;
-  const many = `${number(state.numFound)} suspects. Select some, then decide on all of them at once; without a selection the marked one is meant.`;
-  $("grid-help").textContent = count ? `${number(count)} of ${number(state.numFound)} suspects selected.` : many;
+  const many = `${number(state.numFound)} labels. Select some, then decide on all of them at once; without a selection the marked one is meant.`;
+  $("grid-help").textContent = count ? `${number(count)} of ${number(state.numFound)} labels selected.` : many;
   drawSelectAll();
   focusCard(current().id);
 }
