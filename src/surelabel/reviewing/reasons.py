@@ -105,7 +105,7 @@ class Reasons:
 def _read_course(tables: Mapping[str, np.ndarray], suspects: Suspects) -> Course | None:
     """Return the course of training rows; None if the run has none, or one of other rows."""
     given, epochs = tables.get("given"), tables.get("epochs")
-    if given is None or epochs is None or given.shape != (len(suspects.splits["train"]), len(epochs)):
+    if given is None or epochs is None or given.shape != (len(suspects.splits["train"]), *epochs.shape):
         return None
     classes, probability = tables.get("classes"), tables.get("probability")
     if classes is None or probability is None:
@@ -119,11 +119,16 @@ def _read_neighbours(tables: Mapping[str, Any], suspects: Suspects) -> np.ndarra
     if "index" not in tables:
         return None
     index = np.asarray(tables["index"].numpy())
-    if index.ndim != 2 or len(index) != len(suspects) or ((index < 0) | (index >= len(suspects))).any():
+    if (
+        index.ndim != 2
+        or index.dtype.kind != "i"
+        or len(index) != len(suspects)
+        or ((index < 0) | (index >= len(suspects))).any()
+    ):
         return None
     return index
 
 
 def _plain(values: Any) -> list[float | None]:
     """Return numbers for JSON; None for those that are not known."""
-    return [round(float(value), 4) if value >= 0 else None for value in values]
+    return [round(float(value), 4) if 0 <= value <= 1 else None for value in values]
