@@ -27,7 +27,7 @@ from training_runs import measure, slug, train_all
 from surelabel.overrides import parsed_assignment
 
 CAR_GRID = tuple(f"car@penalty_weight={weight}" for weight in ("0.2", "0.5", "0.9", "2", "10"))
-COSTLY = ("cross_entropy", "elr", "sop", "selc", "car", *CAR_GRID)
+COSTLY = ("cross_entropy", "elr", "sop", "selc", "car", "adaptive_car", *CAR_GRID)
 FIGURES = ("test", "best_oracle", "auroc", "correction", "memorised")
 Row = dict[str, float]
 

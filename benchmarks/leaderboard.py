@@ -14,7 +14,7 @@ methods with the best test accuracy in the last epoch also get seeds 3 and 4. Fi
 kept in the folder, and interrupted ones are resumed.
 
 Hyperparameters are the published ones unless CHOSEN overrides them. Its entries were chosen from
-the candidates that methods declare, of which there were at most three then, on seed 0, by the
+the candidates that methods declare (at most three then; six for sop), on seed 0, by the
 accuracy of the last epoch on a NOISY validation split of a tenth (mean over both noises), so no
 clean label was used. Ties are broken by the mean over the last ten epochs.
 """
@@ -54,7 +54,10 @@ CHOSEN: dict[str, dict] = {
     "noise_adaptation": {"patience": 2},
     "pencil": {"backbone": 3, "label_rate": 4000.0},
     "sat": {"correction_start": 2},
+    "selc": {"correction_start": 2},
     "sl": {"forward_weight": 0.01},
+    "sop": {"u_rate": 10.0, "v_rate": 100.0},
+    "ssr": {"relabel_threshold": 0.8},
 }
 """The choices of `--tune` that are not the default."""
 NUM_BEST, MORE_SEEDS = 4, (3, 4)

@@ -2,7 +2,7 @@
 
 from surelabel.core.batch import Batch, Outputs
 from surelabel.core.collective import gathered, own_rows, rank, total, world_size
-from surelabel.core.method import Candidates, Method, Problem, Step, TargetTable, Task
+from surelabel.core.method import Candidates, Method, Opinion, Problem, Step, TargetTable, Task
 from surelabel.core.run import Record, Rows, Run, Verdict
 from surelabel.core.stages import Clock, Pass, Stage, View
 from surelabel.core.state import EMA, SampleStore
@@ -13,6 +13,7 @@ __all__ = [
     "Candidates",
     "Clock",
     "Method",
+    "Opinion",
     "Outputs",
     "Pass",
     "Problem",

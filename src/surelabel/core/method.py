@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -28,6 +28,16 @@ class NetworkFactory(Protocol):
 
 
 @dataclass(frozen=True)
+class Opinion:
+    """What models that have not seen a row's own label say of its class."""
+
+    probability: Tensor
+    """(N, K) probabilities of the true class, by the input alone."""
+    transition: Tensor
+    """(K, K) P(given label | true class), estimated from the given labels."""
+
+
+@dataclass(frozen=True)
 class Task:
     """What a method may know about the job: neither clean labels nor the noise rate."""
 
@@ -49,6 +59,8 @@ class Task:
     """Rows of a batch, at most, unless a view has another size."""
     visits_per_epoch: float = 1.0
     """How often an epoch visits a row, on average; below 1 if it has a fixed number of batches."""
+    opinion: Callable[[], Opinion | None] = lambda: None
+    """Forms a second opinion on the training rows, which takes seconds; None if there is none."""
 
     def epochs_of(self, fraction: float, least: int = 1) -> int:
         """Return `fraction` of the run in whole epochs, to rescale a length that a paper states."""

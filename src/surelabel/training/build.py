@@ -1,6 +1,7 @@
 """The one place that turns a configuration into objects."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from surelabel import methods, models, noise
 from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig
-from surelabel.core.method import Method, Task
+from surelabel.core.method import Method, Opinion, Task
 from surelabel.core.stages import seed_of
 from surelabel.data import load_corpus
 from surelabel.data.augment import Augment, input_statistics
@@ -19,6 +20,7 @@ from surelabel.data.loader import Loader
 from surelabel.data.relabel import mark_trusted
 from surelabel.errors import ConfigError
 from surelabel.models.network import Network
+from surelabel.training import second_opinion
 
 MEASURED_ROWS, MEASURED_BYTES = 4096, 2**27
 """The most rows and bytes used to estimate mean and deviation of inputs outside memory."""
@@ -167,6 +169,7 @@ def task(
     seed: int,
     scale: tuple[Tensor, Tensor],
     trusted: Tensor | None = None,
+    opinion: Callable[[], Opinion | None] = lambda: None,
 ) -> Task:
     """Make the task of a method: labels, lengths, and a factory of networks drawn from `seed`."""
     return Task(
@@ -181,6 +184,7 @@ def task(
         trusted=trusted,
         batch_size=config.train.batch_size,
         visits_per_epoch=_visits_per_epoch(config, len(given)),
+        opinion=opinion,
     )
 
 
@@ -195,10 +199,21 @@ def method(config: RunConfig, task: Task) -> Method:
     return methods.find(name)(task, **methods.validate_options(name, config.method.options))
 
 
-def method_for(config: RunConfig, corpus: Corpus, scale: tuple[Tensor, Tensor], seed: int) -> Method:
-    """Make the configured method for the training rows, with networks drawn from `seed`."""
+def method_for(
+    config: RunConfig,
+    corpus: Corpus,
+    scale: tuple[Tensor, Tensor],
+    seed: int,
+    opinion: Callable[[], Opinion | None] | None = None,
+) -> Method:
+    """Make the configured method for the training rows, with networks drawn from `seed`.
+
+    It forms its own second opinion on them, if it wants one, unless it is given `opinion`.
+    """
     rows = corpus.train
-    return method(config, task(config, rows.label, corpus.num_classes, rows.input_shape, seed, scale, rows.trusted))
+    form = opinion or second_opinion.TrainingRows(config, corpus)
+    made = task(config, rows.label, corpus.num_classes, rows.input_shape, seed, scale, rows.trusted, form)
+    return method(config, made)
 
 
 def loader(config: RunConfig, corpus: Corpus, device: torch.device) -> Loader:

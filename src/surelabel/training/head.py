@@ -25,6 +25,7 @@ from surelabel.errors import RunError
 from surelabel.models import backbone_options
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import TopK
+from surelabel.training.second_opinion import TrainingRows
 from surelabel.verdicts.evidence import HELD_OUT as HELD_OUT_VERDICT
 from surelabel.verdicts.probe import held_out_loss
 
@@ -42,8 +43,8 @@ TINY = 1e-6
 MOST_VISITS = 400_000
 """Rows x epochs that all candidates may see together: seconds. Larger data keep the defaults."""
 
-Train = Callable[[RunConfig, Corpus, RunDir], Any]
-"""Trains on a corpus into a run directory."""
+Train = Callable[[RunConfig, Corpus, RunDir, TrainingRows], Any]
+"""Trains on a corpus into a run directory, with the second opinion on its training rows."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def settle(config: RunConfig, corpus: Corpus, train: Train) -> tuple[RunConfig, 
     comparison = compare_what(config, corpus)
     if comparison is None:
         return config, {}
-    tried = [_measure(candidate, comparison, config, corpus, train) for candidate in comparison.candidates]
+    splits = [_split(config, corpus, number) for number in range(comparison.num_splits)]
+    tried = [_measure(candidate, comparison, config, splits, train) for candidate in comparison.candidates]
     best = min(tried, key=lambda candidate: candidate.loss)
     if not math.isfinite(best.loss):
         return config, {}
@@ -145,25 +147,34 @@ def _candidates(config: RunConfig, corpus: Corpus) -> Iterator[Candidate]:
         yield from (Candidate(widths, decay) for decay in decays)
 
 
+def _split(config: RunConfig, corpus: Corpus, number: int) -> tuple[Corpus, TrainingRows]:
+    """Return the data with rows held out, and the second opinion that candidates may ask for."""
+    seed = seed_of(config.train.seed, "head", number)
+    kept, held_out = split_stratified(corpus.train.label.numpy(), HELD_OUT, seed)
+    parts = replace(corpus, train=corpus.train.subset(kept), validation=corpus.train.subset(held_out), tests={})
+    return parts, TrainingRows(config, parts)
+
+
 def _measure(
-    candidate: Candidate, comparison: Comparison, config: RunConfig, corpus: Corpus, train: Train
+    candidate: Candidate,
+    comparison: Comparison,
+    config: RunConfig,
+    splits: list[tuple[Corpus, TrainingRows]],
+    train: Train,
 ) -> Candidate:
     """Return the candidate with its mean loss on the rows held out of each split."""
     chosen = candidate.apply(config)
     shorter = {"epochs": comparison.epochs, "second_opinion": False, "evaluate_every": comparison.epochs}
     chosen = chosen.model_copy(update={"train": chosen.train.model_copy(update={**shorter, "warm_start": None})})
     losses = []
-    for split in range(comparison.num_splits):
-        seed = seed_of(config.train.seed, "head", split)
-        kept, held_out = split_stratified(corpus.train.label.numpy(), HELD_OUT, seed)
-        parts = replace(corpus, train=corpus.train.subset(kept), validation=corpus.train.subset(held_out), tests={})
+    for parts, opinion in splits:
         with tempfile.TemporaryDirectory(prefix="surelabel-head-") as folder:
             run = RunDir(Path(folder) / "run")
             try:
-                train(chosen, parts, run)
+                train(chosen, parts, run, opinion)
             except RunError:  # training diverged
                 return replace(candidate, loss=math.inf)
-            losses.append(_loss_on_held_out(run, corpus.num_classes))
+            losses.append(_loss_on_held_out(run, parts.num_classes))
     return replace(candidate, loss=float(np.mean(losses)))
 
 

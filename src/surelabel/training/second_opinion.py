@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from surelabel.config import RunConfig
+from surelabel.core.method import Opinion
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.neighbours import find_neighbours
 from surelabel.models import TINY_SIDE
@@ -20,7 +22,8 @@ from surelabel.runs.samples import TRUE_CLASS, TopK
 from surelabel.verdicts.evidence import TRAINED, TRUSTED
 from surelabel.verdicts.inspection import inspect_inputs, join_features
 from surelabel.verdicts.judgement import OPINION_ODDS, TRAINING_ODDS, judge
-from surelabel.verdicts.probe import second_opinion
+from surelabel.verdicts.noise_model import fit_noise_model
+from surelabel.verdicts.probe import SecondOpinion, second_opinion
 
 INPUTS, PATCHES, GRADIENTS = "inputs", "patches", "gradients"
 """Names of sets of features."""
@@ -48,29 +51,72 @@ class Judged:
 def is_possible(config: RunConfig, corpus: Corpus) -> bool:
     """Return whether a second opinion is wanted, and there are enough rows for one."""
     num_rows = sum(map(len, corpus.labelled_parts))
-    return config.train.second_opinion and num_rows >= max(LEAST_ROWS, 2 * corpus.num_classes)
+    return config.train.second_opinion and num_rows >= least_rows(corpus.num_classes)
+
+
+def least_rows(num_classes: int) -> int:
+    """Return how many rows a second opinion needs."""
+    return max(LEAST_ROWS, 2 * num_classes)
+
+
+class TrainingRows:
+    """The second opinion on the training rows alone: formed once, when a method first asks."""
+
+    def __init__(self, config: RunConfig, corpus: Corpus) -> None:
+        self.config, self.rows, self.num_classes = config, corpus.train, corpus.num_classes
+
+    @cached_property
+    def found(self) -> SecondOpinion | None:
+        """Leave-one-out logits of all rows; None if there are too few rows, or too many."""
+        if len(self.rows) < least_rows(self.num_classes):
+            return None
+        seed = self.config.train.seed
+        with threadpool_limits(self.config.train.threads):
+            return second_opinion(feature_sets([self.rows], seed), self.rows.label.numpy(), self.num_classes, seed)
+
+    def __call__(self) -> Opinion | None:
+        """Return what a method may know of it; confirmed labels take no part in the noise."""
+        if self.found is None:
+            return None
+        trusted = self.rows.trusted
+        judged = slice(None) if trusted is None or trusted.all() else ~trusted.numpy()
+        with threadpool_limits(self.config.train.threads):
+            model = fit_noise_model(self.found.logits[judged], self.rows.label.numpy()[judged])
+        clean, transition = model.clean(self.found.logits), model.transition
+        return Opinion(torch.from_numpy(clean).float(), torch.from_numpy(transition).float())
 
 
 def judge_run(
-    config: RunConfig, corpus: Corpus, columns: dict[str, Any], extra: Mapping[str, np.ndarray] | None = None
+    config: RunConfig,
+    corpus: Corpus,
+    columns: dict[str, Any],
+    extra: Mapping[str, np.ndarray] | None = None,
+    known: TrainingRows | None = None,
 ) -> Judged | None:
     """Judge training and held-out rows together; None if that is not wanted or not possible.
 
-    `extra` has (N, K) scores of further experts, by name.
+    `extra` has (N, K) scores of further experts, by name; `known` is what the method was told.
     """
     if not is_possible(config, corpus):
         return None
     # Sums depend on the number of threads in their last bits, so they use as many as training does.
     with threadpool_limits(config.train.threads):
-        return _judge(config, corpus, columns, extra)
+        return _judge(config, corpus, columns, extra, known)
 
 
 def _judge(
-    config: RunConfig, corpus: Corpus, columns: dict[str, Any], extra: Mapping[str, np.ndarray] | None
+    config: RunConfig,
+    corpus: Corpus,
+    columns: dict[str, Any],
+    extra: Mapping[str, np.ndarray] | None,
+    known: TrainingRows | None,
 ) -> Judged | None:
     given = columns["given"]
     features = feature_sets(corpus.labelled_parts, config.train.seed)
-    opinion = second_opinion(features, given, corpus.num_classes, config.train.seed, extra)
+    if known is not None and corpus.validation is None and not extra:
+        opinion = known.found
+    else:
+        opinion = second_opinion(features, given, corpus.num_classes, config.train.seed, extra)
     if opinion is None:
         return None
     trained = columns["verdict"] == TRAINED

@@ -31,10 +31,12 @@ def train(
     progress: Progress,
     interrupt: Callable[[], bool] | None,
     choose_head: bool = True,
+    opinion: second_opinion.TrainingRows | None = None,
 ) -> RunDir:
     """Train on the result of `build.corpus`, from the start or from the state in `run_dir`.
 
     A new run on feature vectors compares a few networks first, unless `choose_head` is false.
+    `opinion` is the second opinion on the training rows, if there is one already.
     """
     raw, manifest = data
     distributed.check_device(config.train)
@@ -44,9 +46,10 @@ def train(
     if choose_head and not run_dir.has_begun:
         config, chosen = head.settle(config, corpus, _train_candidate)
     scale = build.normalisation(corpus)
+    known = opinion or second_opinion.TrainingRows(config, corpus)
 
     def make_method(seed: int) -> Method:
-        return build.method_for(config, corpus, scale, seed)
+        return build.method_for(config, corpus, scale, seed, known)
 
     torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
     method = make_method(config.train.seed)
@@ -78,15 +81,16 @@ def train(
         )
         engine = Engine(setup)
         engine.run(resume=run_dir.state_file.exists())
-        _write_results(engine, run_dir, folds.predict_left_out(engine))
+        _write_results(engine, run_dir, folds.predict_left_out(engine), known)
         distributed.wait_for_all()
     return run_dir
 
 
-def _train_candidate(config: RunConfig, corpus: Corpus, run_dir: RunDir) -> None:
+def _train_candidate(config: RunConfig, corpus: Corpus, run_dir: RunDir, opinion: second_opinion.TrainingRows) -> None:
     """Train one of the networks that are compared."""
     on_features = config.model.on_features if config.model.cache_features else config.model
-    train(config.model_copy(update={"model": on_features}), (corpus, None), run_dir, Silent(), None)
+    config = config.model_copy(update={"model": on_features})
+    train(config, (corpus, None), run_dir, Silent(), None, opinion=opinion)
 
 
 def _let_first(device: torch.device, work: Callable[[], None]) -> None:
@@ -117,10 +121,13 @@ def _claim(
     check_or_write(run_dir, config, corpus, manifest, device)
 
 
-def _write_results(engine: Engine, run_dir: RunDir, left_out: dict[str, np.ndarray]) -> None:
+def _write_results(
+    engine: Engine, run_dir: RunDir, left_out: dict[str, np.ndarray], known: second_opinion.TrainingRows
+) -> None:
     """Judge every label and write the results; every rank takes part, the first one writes.
 
-    `left_out` has what networks say of rows that they were not trained on.
+    `left_out` has what networks say of rows that they were not trained on, `known` the second
+    opinion that the method may have asked for.
 
     `done` comes last and the state is deleted after it: a crash at any point leaves a run that can
     be resumed, and the same files are then written again.
@@ -130,7 +137,7 @@ def _write_results(engine: Engine, run_dir: RunDir, left_out: dict[str, np.ndarr
         return
     calibration = CurveCalibration.fit(columns)
     run_dir.write_table(CALIBRATION_FILE, calibration.to_columns())
-    found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns, left_out)
+    found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns, left_out, known)
     run_dir.write_json(OPINION_FILE, found.description if found else {})
     judged = found.columns if found else {"p_wrong": calibration.p_wrong}
     if engine.record.trajectory is not None:
