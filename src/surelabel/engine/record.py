@@ -151,6 +151,11 @@ class SampleRecord(nn.Module):
         return super().load_state_dict(state_dict, *args, **kwargs)
 
     @property
+    def course_bytes(self) -> int:
+        """Size of the trajectory in bytes."""
+        return 0 if self.trajectory is None else sum(values.nbytes for values in self.trajectory.buffers())
+
+    @property
     def has_news(self) -> bool:
         """Whether any prediction was stored since the last epoch was closed."""
         return not bool(self.latest.rows[:-1, 0].isnan().all())

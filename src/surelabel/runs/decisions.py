@@ -45,7 +45,8 @@ from surelabel.runs.entries import (
     decode,
     encode,
 )
-from surelabel.runs.opinions import LAST, RULES, Agreement, RowBook, Standing
+from surelabel.runs.opinions import LAST, RULES, Agreement, RowBook
+from surelabel.runs.standings import Book, Changes, Place, Standing
 
 __all__ = [
     "ACTIONS",
@@ -86,30 +87,6 @@ class Wish:
     """The sequence of the last entry about this row that its author saw; 0 if none."""
     queue: str | None = None
     """random for a decision in the queue of random labels."""
-
-
-Book = dict[str, Standing]
-"""The rows in the journal, by id."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """How far a reader has come in a journal."""
-
-    beginning: object
-    """Another object for each file and each journal."""
-    num_decisions: int
-
-
-@dataclass(frozen=True)
-class Changes:
-    """The rows that were decided on since a reader looked last."""
-
-    book: Book
-    place: Place
-    """Where the reader is now."""
-    is_anew: bool
-    """Whether these are all rows, and what the reader knew before does not count any more."""
 
 
 def random_order(seed: int, ids: Sequence[str]) -> list[int]:

@@ -7,34 +7,15 @@ each replaces the one before, and settles what annotators disagree on.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
-from surelabel.runs.entries import DECIDED, RANDOM, UNSURE, Decision
+from surelabel.runs.entries import DECIDED, UNSURE, Decision
+from surelabel.runs.standings import Standing
 
 LAST, MAJORITY, AGREE = "last", "majority", "agree"
 RULES = (LAST, MAJORITY, AGREE)
 """The last decision of anybody; that of more than half of the annotators; that of all of them."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Standing:
-    """The decisions on a row; never changed, so that readers need no copy."""
-
-    last: int = 0
-    """The sequence of the last entry about it."""
-    decision: Decision | None = None
-    """The valid decision, if any."""
-    before: "Standing | None" = field(default=None, repr=False)
-    """What undoing the valid decision restores."""
-    is_random: bool = False
-    """Whether a decision that was not undone was made in the queue of random labels."""
-
-    def take(self, entry: Decision) -> "Standing":
-        """Return the standing after the next entry."""
-        if entry.action == "undo":
-            return replace(self.before or Standing(), last=entry.sequence)
-        return Standing(entry.sequence, entry, self, self.is_random or entry.queue == RANDOM)
 
 
 Opinions = dict[str | None, Standing]
