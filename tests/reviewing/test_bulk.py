@@ -26,6 +26,17 @@ def test_the_next_key_after_choosing_a_class_decides(server, opened, how):
     assert page.locator("#filter-given").input_value() == "0"
 
 
+def test_the_next_key_after_typing_a_probability_decides(server, opened):
+    service = server()
+    page = opened(service.address, None)
+    page.keyboard.press("f")
+    page.fill("#filter-low", "0.01")
+    page.keyboard.press("Enter")
+    expect(page.locator("#filter-text")).to_contain_text("from 1 %")
+    press(page, "k")
+    assert [line["action"] for line in service.lines()] == ["keep"]
+
+
 def test_a_name_that_is_typed_into_a_list_decides_nothing(server, opened):
     service = server()
     page = opened(service.address)
@@ -75,6 +86,29 @@ def test_pair_counts_follow_decisions(server, opened):
     expect(page.locator('#pairs button[aria-pressed="true"] small')).to_have_text(f" {count}")
     press(page, "k")
     expect(page.locator('#pairs button[aria-pressed="true"] small')).to_have_text(f" {count - 1}")
+
+
+def test_a_late_answer_does_not_bring_back_old_counts(server, opened):
+    page = opened(server().address)
+    expect_counts(page, 0, 0, 0)
+    held = []
+
+    def hold_the_first(route):
+        """Keep back the answer to the first request."""
+        if held:
+            route.continue_()
+        else:
+            held.append((route, route.fetch()))
+
+    page.route("**/api/progress?*", hold_the_first)
+    press(page, "k")
+    expect(page.locator("#count-keep")).to_have_text("0")
+    press(page, "k")
+    expect_counts(page, 2, 0, 0)
+    route, answer = held[0]
+    route.fulfill(response=answer)
+    page.wait_for_timeout(300)
+    expect_counts(page, 2, 0, 0)
 
 
 def test_no_colour_favours_a_decision(read_only_server, opened):

@@ -88,6 +88,18 @@ def test_kappa_by_hand(path):
     assert found.kappa == pytest.approx(0.4)
 
 
+def test_agreement_follows_changes_of_mind(path):
+    ann, bob = annotator(path, "ann"), annotator(path, "bob")
+    say(ann, x="cat", y="dog")
+    say(bob, x="cat", y="cat")
+    say(ann, y="undo")
+    assert [(one.num_rows, one.num_agreed) for one in Journal(path).agreement()] == [(1, 1)]
+    say(ann, y="cat", x="unsure")
+    assert [(one.num_rows, one.num_agreed) for one in ann.agreement()] == [(1, 1)]
+    say(bob, x="undo", y="undo")
+    assert ann.agreement() == []
+
+
 def test_kappa_is_not_defined_if_all_is_one_class(path):
     for name in ("ann", "bob"):
         say(annotator(path, name), x="cat", y="cat")

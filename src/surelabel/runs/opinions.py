@@ -6,7 +6,7 @@ each replaces the one before, and settles what annotators disagree on.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -76,14 +76,23 @@ class Agreement:
     """Cohen's kappa; None if it is not defined, because both gave all rows the same label."""
 
 
-def agreements(opinions: Iterable[Mapping[str, Decision]]) -> list[Agreement]:
-    """Return the agreement of each pair of annotators who decided on common rows, by name."""
-    pairs: dict[tuple[str, str], Counter[tuple[str | None, str | None]]] = {}
-    for row in opinions:
-        final = sorted((who, one.label) for who, one in row.items() if one.action in DECIDED)
-        for (one, first), (other, second) in combinations(final, 2):
-            pairs.setdefault((one, other), Counter())[first, second] += 1
-    return [_measure(one, other, counts) for (one, other), counts in sorted(pairs.items())]
+class PairCounts:
+    """Counts the labels that each two annotators gave the same rows; None stands for remove."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], Counter[tuple[str | None, str | None]]] = {}
+
+    def add(self, opinions: Opinions, times: int) -> None:
+        """Count the opinions on a row; `times` is -1 to take them back."""
+        held = independent(opinions)
+        final = sorted(who for who, one in held.items() if one.action in DECIDED)
+        for pair in combinations(final, 2):
+            one, other = (held[who].label for who in pair)
+            self._counts.setdefault(pair, Counter())[one, other] += times
+
+    def agreements(self) -> list[Agreement]:
+        """Return the agreement of each two annotators who decided on common rows, by name."""
+        return [_measure(*pair, counts) for pair, counts in sorted(self._counts.items()) if counts.total()]
 
 
 def _measure(one: str, other: str, counts: Counter[tuple[str | None, str | None]]) -> Agreement:
@@ -111,13 +120,17 @@ class RowBook:
         self.unsure: set[str] = set()
         """Rows for which somebody asks for another opinion."""
         self._opinions: dict[str, Opinions] = {}
-        self._agreement: tuple[int, list[Agreement]] = (0, [])
+        self._pairs = PairCounts()
 
     def take(self, entry: Decision) -> None:
         """Apply the next entry."""
         held = self._opinions.setdefault(entry.id, {})
         who = entry.by if entry.independent else None
+        if entry.independent:
+            self._pairs.add(held, -1)
         held[who] = held.get(who, Standing()).take(entry)
+        if entry.independent:
+            self._pairs.add(held, 1)
         self.standings[entry.id] = combine(held, self.rule) if self.annotator is None else self.own(entry.id)
         for rows, is_member in ((self.disputed, is_disputed), (self.unsure, is_unsure)):
             (rows.add if is_member(held) else rows.discard)(entry.id)
@@ -133,10 +146,8 @@ class RowBook:
         return {id: held for id, held in found.items() if held}
 
     def agreement(self) -> list[Agreement]:
-        """Return how far each two annotators agree; counted again only after a decision."""
-        if self._agreement[0] != len(self.entries):
-            self._agreement = len(self.entries), agreements(map(independent, self._opinions.values()))
-        return self._agreement[1]
+        """Return how far each two annotators agree."""
+        return self._pairs.agreements()
 
     def recent(self, most: int) -> list[list[Decision]]:
         """Return the last `most` valid decisions of the author, in the order they were made.

@@ -191,7 +191,8 @@ function switchPictures() {
 }
 
 function onKey(event) {
-  if (event.key === "Escape" && event.target.closest?.("#filter-form")) event.target.blur();
+  const isDone = event.key === "Escape" || (event.key === "Enter" && event.target.matches?.("input"));
+  if (isDone && event.target.closest?.("#filter-form")) event.target.blur(); // the next key decides
   if (isTyping(event) || document.querySelector("dialog[open]")) return;
   const isGrid = state.view === "grid" && !$("grid").hidden;
   if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "a" && state.view === "grid") {

@@ -12,11 +12,14 @@ const ASK_AGAIN = 700; // milliseconds after which to ask for an estimate that i
 const MOST_NUMBERS = 200;
 
 let asking = 0;
+let asked = 0; // requests so far
 
 /** Show counts and the newest estimate; P(wrong) of loaded rows changes, their order does not. */
 export async function drawProgress() {
   const near = state.rows.slice(Math.max(0, state.cursor - MOST_NUMBERS / 2), state.cursor + MOST_NUMBERS / 2);
+  const turn = ++asked;
   const found = await getProgress(state.filter, state.order, near.map((row) => row.number));
+  if (turn !== asked) return; // a later request knows more, and its answer may have come first
   state.progress = found;
   for (const row of state.rows) row.p_wrong = found.p_wrong[row.number] ?? row.p_wrong;
   drawMenus(found.menus, state.run.classes);
