@@ -47,6 +47,11 @@ def test_every_script_explains_itself(run_script, name, capsys):
     assert "usage:" in capsys.readouterr().out
 
 
+def test_the_cost_of_checksums_is_measured(run_script, tmp_path):
+    lines = run_script("checksum_cost.py", "--mib", 1, "--pairs", 1, "--folder", tmp_path).splitlines()
+    assert [line.split(" | ")[0] for line in lines[-3:]] == ["| save without", "| save with", "| verify"]
+
+
 def test_the_benchmark_of_verdicts_measures_and_goes_on_where_it_stopped(run_script, tmp_path):
     words = "--only", "iris", "hog", "--epochs", 3, "--out", tmp_path
     output = run_script("verdicts.py", *words)

@@ -1,6 +1,11 @@
 """Atomic writes, locks, and links that are never followed."""
 
+import errno
+import fcntl
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -50,6 +55,67 @@ class TestReplace:
     def test_csv_cells_with_commas_and_line_ends(self, tmp_path):
         files.replace_csv(tmp_path / "a.csv", ("id", "label"), [("1", 'a,"b"'), ("2", "c\nd")])
         assert (tmp_path / "a.csv").read_bytes() == b'id,label\r\n1,"a,""b"""\r\n2,"c\nd"\r\n'
+
+
+class TestLeftovers:
+    """What a killed writer leaves beside its file is removed when that file is written again."""
+
+    def test_that_of_a_killed_process_is_removed(self, tmp_path):
+        code = (
+            "import os, signal, sys; from pathlib import Path; from surelabel import files\n"
+            "files.replace(Path(sys.argv[1]), lambda path: os.kill(os.getpid(), signal.SIGKILL))"
+        )
+        killed = subprocess.run([sys.executable, "-c", code, tmp_path / "table.md"])
+        assert killed.returncode == -signal.SIGKILL
+        assert len(list(tmp_path.glob(".table.md.*.tmp"))) == 1
+        files.replace_text(tmp_path / "table.md", "new")
+        assert [path.name for path in tmp_path.iterdir()] == ["table.md"]
+
+    def test_that_of_a_writer_at_work_stays(self, tmp_path):
+        def write(temporary):
+            files.replace_text(tmp_path / "table.md", "of another process")
+            temporary.write_text("new")
+
+        files.replace(tmp_path / "table.md", write)
+        assert (tmp_path / "table.md").read_text() == "new"
+        assert [path.name for path in tmp_path.iterdir()] == ["table.md"]
+
+    def test_a_writer_whose_file_was_taken_for_one_makes_another(self, tmp_path, monkeypatch):
+        flock, removed = fcntl.flock, []
+
+        def remove_first(descriptor, kind):
+            if not removed:
+                removed.extend(tmp_path.glob(".table.md.*.tmp"))
+                removed[0].unlink()
+            flock(descriptor, kind)
+
+        monkeypatch.setattr(fcntl, "flock", remove_first)
+        with files.new_file(tmp_path / "table.md") as temporary:
+            assert temporary.is_file()
+            assert temporary != removed[0]
+
+    def test_other_files_stay(self, tmp_path, victim):
+        token = "0123456789abcdef"
+        kept = [".table.md.notes.tmp", f".other.md.{token}.tmp", f"table.md.{token}.tmp", f".table.md.{token}.tmp2"]
+        for name in kept:
+            (tmp_path / name).write_text("x")
+        (tmp_path / f".table.md.{token}.tmp").symlink_to(victim)
+        (tmp_path / f".table.md.{token[::-1]}.tmp").mkdir()
+        before = sorted(tmp_path.iterdir())
+        files.replace_text(tmp_path / "table.md", "new")
+        assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "table.md"])
+        assert victim.read_text() == "precious"
+
+    def test_a_file_system_without_locks_keeps_them(self, tmp_path, monkeypatch):
+        def fail(*_):
+            raise OSError(errno.ENOTSUP, "not supported")
+
+        monkeypatch.setattr(fcntl, "flock", fail)
+        left = tmp_path / ".table.md.0123456789abcdef.tmp"
+        left.write_text("perhaps at work")
+        files.replace_text(tmp_path / "table.md", "new")
+        assert left.exists()
+        assert (tmp_path / "table.md").read_text() == "new"
 
 
 class TestLinks:

@@ -150,13 +150,45 @@ def _sync_and_hash(path: Path) -> str:
 
 @contextlib.contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """Create an empty file with a random name beside `path`; remove it unless renamed."""
-    temporary = _random_name(path)
-    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+    """Create an empty file with a random name beside `path`; remove it unless renamed.
+
+    It is locked meanwhile. Those that killed processes left beside `path` are not, and are removed.
+    """
+    _remove_leftovers(path)
+    temporary, descriptor = _create_locked(path)
     try:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _create_locked(path: Path) -> tuple[Path, int]:
+    """Create a file with a random name beside `path`, and lock it where the file system can."""
+    import fcntl
+
+    while True:
+        temporary = _random_name(path)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, 0o666)
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return temporary, descriptor
+        os.close(descriptor)  # before it was locked, another process took it for a leftover
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of `path` that no process has locked."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{16}}{re.escape(TEMPORARY_SUFFIX)}")
+    with contextlib.suppress(OSError):  # a folder that cannot be listed
+        for leftover in [found for found in path.parent.iterdir() if name.fullmatch(found.name)]:
+            with contextlib.suppress(OSError, RunError), locked(leftover, os.O_RDWR, busy=_give_up):
+                leftover.unlink()
+
+
+def _give_up() -> None:
+    raise BlockingIOError
 
 
 @contextlib.contextmanager

@@ -104,7 +104,7 @@ def try_damage(scene: Path, name: str, kind: str, command: str, options: Options
     ended = run(COMMANDS[command].split(), folder)
     if fault := ended.fault():
         return fault
-    if _is_named(name, ended.stderr):
+    if _is_named(name, _complaints(ended)):
         return None
     if ended.code != whole.code:
         return f"does not name the file: {ended.describe()}"
@@ -112,9 +112,15 @@ def try_damage(scene: Path, name: str, kind: str, command: str, options: Options
     return f"another result, without a word: {', '.join(different)}" if different else None
 
 
-def _is_named(name: str, stderr: str) -> bool:
+def _complaints(ended: Ended) -> str:
+    """Return errors and warnings; `audit` writes its warnings to stdout, among its findings."""
+    warnings = [line for line in ended.stdout.splitlines() if line.startswith("Warning: ")]
+    return "\n".join([ended.stderr, *warnings])
+
+
+def _is_named(name: str, complaints: str) -> bool:
     """Return whether an error or a warning names the file; `done` alone is a common word."""
-    return name in stderr or ("." in Path(name).name and Path(name).name in stderr)
+    return name in complaints or ("." in Path(name).name and Path(name).name in complaints)
 
 
 def _damage(path: Path, kind: str, random: Random) -> None:

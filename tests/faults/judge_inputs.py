@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from bad_inputs import BadInput
+    from bad_input import BadInput
 
 SECONDS = 30
 """How long a command may take."""

@@ -1,10 +1,16 @@
 """The fast part of the campaign of bad inputs; `make faults` judges hundreds of them."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from bad_input import BadInput
+from bad_inputs import generate
+from judge_inputs import judge, judge_here
 
-from .bad_inputs import BadInput, generate
-from .judge_inputs import judge, judge_here
-
+HERE = Path(__file__).parent
 INPUTS = list(generate(seed=0, count=40))
 
 
@@ -19,6 +25,14 @@ def test_a_seed_yields_the_same_distinct_inputs():
     assert digests == [case.digest() for case in generate(seed=3, count=300)]
     assert len(set(digests)) == 300
     assert digests[:10] != [case.digest() for case in generate(seed=4, count=10)]
+
+
+def test_a_seed_means_the_same_whatever_else_is_imported():
+    code = "from bad_inputs import generate; print([case.digest().hex() for case in generate(0, 40)])"
+    paths = os.pathsep.join([str(HERE), str(HERE.parents[1] / "src")])
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "1"}
+    fresh = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert fresh.stdout.strip() == str([case.digest().hex() for case in INPUTS])
 
 
 def test_the_judge_tells_an_error_from_a_traceback(tmp_path, monkeypatch):

@@ -130,6 +130,13 @@ class TestArrays:
         data = write_npz(tmp_path / "a.npz", class_names=np.zeros(shape, dtype=np.int8))
         assert "class_names" in refused("plan", data)
 
+    @pytest.mark.parametrize("name", ["ids", "class_names", "clean"])
+    def test_bytes_that_are_no_text(self, name, tmp_path, refused):
+        data = write_npz(tmp_path / "a.npz", **{name: np.zeros(24, dtype="V4")})
+        error = refused("plan", data)
+        assert f"a.npz: {name}" in error
+        assert "|V4" in error
+
     def test_labels_in_half_precision(self, tmp_path, refused):
         """2^53 overflows there, and NumPy warned."""
         data = write_npz(tmp_path / "a.npz", y=np.full((24, 1), 0.5, dtype=np.float16))

@@ -1,9 +1,14 @@
 """Damage to the journal is noticed and named; what can be read is still read."""
 
+import errno
 import itertools
 import json
 import os
 import re
+import shlex
+import signal
+import subprocess
+import sys
 import zlib
 
 import pytest
@@ -12,6 +17,7 @@ import surelabel
 from surelabel.errors import RunError
 from surelabel.exporting import export
 from surelabel.runs.decisions import Damage, Journal, Wish
+from surelabel.runs.entry_count import count_file, read_count, write_count
 from surelabel.runs.run_dir import RunDir
 
 OLD_LINES = (
@@ -130,16 +136,147 @@ def test_lines_that_are_no_entries_are_named(path, line):
     assert Journal(path).damage() == Damage(unreadable=(6,))
 
 
+class TestLostEntries:
+    @pytest.mark.parametrize("kept", range(5))
+    def test_a_journal_without_its_last_lines_is_damaged(self, path, kept):
+        path.write_bytes(b"".join(lines_of(path)[:kept]))
+        journal = Journal(path)
+        assert journal.damage() == Damage(num_lost=5 - kept)
+        assert ("1 entry is missing at the end" in str(journal.damage())) == (kept == 4)
+        journal.append([Wish("e", "cat", "keep")])
+        assert journal.damage() == Journal(path).damage() == Damage(num_missing=5 - kept, missing_before=(kept + 1,))
+
+    def test_a_journal_that_is_gone_is_damaged(self, path):
+        path.unlink()
+        assert Journal(path).damage() == Damage(num_lost=5)
+        assert Journal(path).draw(3).sequence == 6
+
+    def test_a_kill_between_an_entry_and_its_count_is_no_damage(self, path, tmp_path):
+        code = (
+            "import os, signal, sys; from surelabel.runs import decisions\n"
+            "decisions.write_count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+            "decisions.Journal(sys.argv[1]).append([decisions.Wish(sys.argv[2], 'cat', 'keep')])"
+        )
+        for file in (path, tmp_path / "new.jsonl"):
+            for row in "xy":
+                assert subprocess.run([sys.executable, "-c", code, file, row]).returncode == -signal.SIGKILL
+                assert not Journal(file).damage()
+            assert {"x", "y"} <= set(Journal(file).decisions())
+            Journal(file).append([Wish("z", "cat", "keep")])
+            assert not Journal(file).damage()
+
+    def test_a_kill_before_the_first_entry_leaves_a_run_without_decisions(self, tmp_path):
+        (tmp_path / "decisions.jsonl").touch()
+        assert not Journal(tmp_path / "decisions.jsonl").damage()
+
+    def test_entries_that_an_older_version_appended_are_no_damage(self, path):
+        write_count(path, 3)
+        assert not Journal(path).damage()
+        Journal(path).append([Wish("e", "cat", "keep")])
+        assert read_count(path) == 6
+
+    def test_every_flipped_bit_in_the_count_is_harmless(self, path):
+        file, whole = count_file(path), state(path)
+        content = file.read_bytes()
+        for place, bit in itertools.product(range(len(content)), range(8)):
+            file.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
+            assert not Journal(path).damage()
+            assert state(path) == whole
+        Journal(path).append([Wish("e", "cat", "keep")])
+        assert read_count(path) == 6
+
+    def test_a_disk_that_cannot_take_the_count_loses_no_decision(self, path, monkeypatch):
+        def fail(*_):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "pwrite", fail)
+        Journal(path).append([Wish("e", "cat", "keep")])
+        assert "e" in Journal(path).decisions()
+        assert not Journal(path).damage()
+
+    def test_a_link_is_not_followed(self, path, tmp_path):
+        before, file = path.read_bytes(), count_file(path)
+        (tmp_path / "other").write_text("precious")
+        file.unlink()
+        file.symlink_to(tmp_path / "other")
+        with pytest.raises(RunError, match=r"decisions\.count: is a link to"):
+            Journal(path).append([Wish("e", "cat", "keep")])
+        assert (path.read_bytes(), (tmp_path / "other").read_text()) == (before, "precious")
+
+
+class TestAccepting:
+    def damaged(self, path, change):
+        path.write_bytes(change(path.read_bytes()))
+        return Journal(path, by="ann")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda content: content.replace(b"dog", b"dig", 1),
+            lambda content: content.replace(b'"id": "d"', b'"id": "?"', 1),  # the last line
+            lambda content: content[:-30],
+            lambda content: content[content.index(b"\n") + 1 :],
+            lambda content: content + content,
+            lambda _: b"",
+        ],
+    )
+    def test_it_ends_warnings_and_changes_no_line(self, path, change):
+        journal = self.damaged(path, change)
+        found, before, kept = journal.damage(), path.read_bytes(), state(path)
+        assert found
+        assert journal.accept_damage() == found
+        assert path.read_bytes().startswith(before)
+        assert not journal.damage()
+        assert not Journal(path).damage()
+        assert state(path) == kept
+        last = json.loads(lines_of(path)[-1])
+        assert (last["action"], last["damage"], last["by"]) == ("accept", str(found), "ann")
+        journal.append([Wish("e", "cat", "keep")])
+        assert not Journal(path).damage()
+
+    def test_without_damage_nothing_is_written(self, path):
+        before = path.read_bytes()
+        assert not Journal(path).accept_damage()
+        assert path.read_bytes() == before
+
+    def test_later_damage_is_not_accepted(self, path):
+        journal = self.damaged(path, lambda content: content.replace(b"dog", b"dig", 1))
+        journal.accept_damage()
+        journal.append([Wish("e", "cat", "keep")])
+        content, lines = path.read_bytes(), lines_of(path)
+        for number, word in ((1, b'"a"'), (6, b"before"), (7, b'"e"')):
+            path.write_bytes(content.replace(word, b"?" * len(word), 1))
+            assert number in Journal(path).damage().unreadable
+        path.write_bytes(b"".join(lines[:2] + lines[3:]))
+        assert Journal(path).damage()
+        path.write_bytes(b"".join(lines[:-1]))
+        assert Journal(path).damage() == Damage(num_lost=1)
+
+    def test_more_damage_can_be_accepted_later(self, path):
+        self.damaged(path, lambda content: content.replace(b"dog", b"dig", 1)).accept_damage()
+        journal = self.damaged(path, lambda content: content.replace(b'"a"', b'"?"', 1))
+        assert journal.accept_damage().unreadable == (1, 2)
+        assert not Journal(path).damage()
+
+
 class TestOlderLines:
+    @pytest.fixture
+    def path(self, tmp_path):
+        """Return where a journal of an older version will be, without a count."""
+        return tmp_path / "decisions.jsonl"
+
     def test_they_are_read_and_continued(self, path):
         path.write_text(OLD_LINES)
         journal = Journal(path)
         assert {id: one.action for id, one in journal.decisions().items()} == {"a": "keep", "b": "skip"}
         assert journal.sample().seed == 7
+        assert not count_file(path).exists()
         assert journal.append([Wish("c", "cat", "keep")])[0].sequence == 4
         assert not journal.damage()
         assert not Journal(path).damage()
         assert ["crc32" in json.loads(line) for line in lines_of(path)] == [False, False, False, True]
+        path.write_text("")
+        assert Journal(path).damage() == Damage(num_lost=4)
 
     def test_fields_to_come_are_ignored_in_lines_with_a_checksum(self, path):
         line = OLD_LINES.splitlines()[0].replace('"by": "ann"', '"by": "ann", "reason": "blurred"').encode()
@@ -206,6 +343,20 @@ class TestRun:
         written = export(run, audit, decisions, tmp_path / "out", force=True)
         assert written.counts["changed_by_person"] == 2
         assert any("line 2 cannot be read" in text for text in written.warnings)
+
+    def test_accepted_damage_needs_no_force(self, damaged, call, done):
+        advised = re.search(r"surelabel (review .* --accept-damage)", call("export", damaged).stderr)[1]
+        said = done(*shlex.split(advised), "--by", "ann")
+        assert re.search(r"decisions\.jsonl: line 2 cannot be read: accepted\n2 decisions can be read", said)
+        assert json.loads(done("export", damaged, "--json"))["changed_by_person"] == 2
+        assert "damaged" not in done("audit", damaged)
+        assert "is not damaged" in done("review", damaged, "--accept-damage")
+
+    def test_report_warns(self, damaged, call, tmp_path):
+        """The report itself has the warning of the audit."""
+        told = call("report", damaged, "--out", tmp_path / "report.html")
+        assert re.search(r"warning: .*decisions\.jsonl is damaged: line 2 cannot be read; restore", told.stderr)
+        assert "line 2 cannot be read" in (tmp_path / "report.html").read_text()
 
     def test_audit_warns(self, damaged, done):
         """The report and the review page show the same warnings."""

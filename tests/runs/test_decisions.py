@@ -12,6 +12,7 @@ import pytest
 from surelabel.data.label_file import read_label_file
 from surelabel.errors import RunError
 from surelabel.runs.decisions import Conflict, Journal, Wish, random_order
+from surelabel.runs.entry_count import count_file, write_count
 
 
 @pytest.fixture
@@ -84,6 +85,7 @@ def test_a_line_cut_short_is_ignored_and_healed(path, cut):
     whole = path.read_bytes()
     first = whole.index(b"\n") + 1
     path.write_bytes(whole[: first + cut])
+    write_count(path, 1)  # the second is counted when it is on disk
     again = Journal(path)
     assert state(again) == {"a": ("keep", "cat")}
     again.append([Wish("c", "cat", "skip")])
@@ -182,12 +184,15 @@ def test_a_link_is_not_followed(path, tmp_path):
     assert (tmp_path / "other").read_text() == "precious\n"
 
 
-def test_a_journal_that_was_removed_is_begun_anew(path):
+def test_a_journal_that_was_removed_with_its_count_is_begun_anew(path):
     journal = Journal(path)
     journal.append([Wish("a", "cat", "keep")])
     path.unlink()
     assert journal.decisions() == {}
+    count_file(path).unlink()
+    assert not journal.damage()
     assert journal.append([Wish("a", "cat", "keep")])[0].sequence == 1
+    assert not journal.damage()
 
 
 class TestSample:
@@ -234,7 +239,9 @@ class TestSample:
         Journal(path).append([Wish("a", "cat", "keep")])
         Journal(path).draw(10)
         path.write_bytes(path.read_bytes()[:-9])
+        write_count(path, 1)
         journal = Journal(path)
+        assert not journal.damage()
         assert journal.sample() is None
         again = journal.draw(10)
         assert Journal(path).sample() == again

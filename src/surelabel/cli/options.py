@@ -6,6 +6,7 @@ Settings of a run come from a file, from named options and from --set; later one
 import functools
 import inspect
 import logging
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from surelabel.overrides import parsed_assignment, read_config, set_field
 
 if TYPE_CHECKING:
     from surelabel.jobs import Backend
+    from surelabel.runs.decisions import Damage
 
 COMMANDS = (
     "demo",
@@ -272,3 +274,12 @@ def not_a_folder(file: Path, expected: str) -> Path:
     if file.is_dir():
         raise ConfigError(f"--out {file}: is a folder; expected {expected}")
     return file
+
+
+def warn_of_damage(run: Path, damage: "Damage") -> None:
+    """Warn on stderr that decisions of a run are lost, if they are."""
+    from surelabel.runs.decisions import FILE_NAME
+
+    if damage:
+        remedies = f"restore it from a backup, or accept the loss: surelabel review {shlex.quote(str(run))}"
+        console.tell(f"warning: {run / FILE_NAME} is damaged: {damage}; {remedies} --accept-damage")

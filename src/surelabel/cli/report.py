@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Json, app, not_a_folder
+from surelabel.cli.options import Json, app, not_a_folder, warn_of_damage
 from surelabel.errors import SurelabelError
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def report(
     names = distinct_names([path.stem for path in files], files)
     others = {name: read_scores(path) for name, path in zip(names, files, strict=True)}
     audits = [audit(run) for run in opened]
+    for run, found in zip(runs, audits, strict=True):
+        warn_of_damage(run, found.damage)
     corpora = [_reopen(run) for run in opened]
     write_report(opened, corpora, audits, file, figures, others)
     if json:

@@ -1,11 +1,14 @@
 """`surelabel review`: decide on suspicious labels on a local page."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Run, app
+from surelabel.cli.options import Run, app, warn_of_damage
+
+if TYPE_CHECKING:
+    from surelabel.runs.decisions import Journal
 
 
 @app.command()
@@ -27,12 +30,16 @@ def review(
         int | None,
         typer.Option(metavar="N", min=1, help="Begin with N labels drawn at random: they tell how many are wrong."),
     ] = None,
+    accept_damage: Annotated[
+        bool,
+        typer.Option("--accept-damage", help="Go on without decisions that a damaged decisions.jsonl lost; no page."),
+    ] = False,
 ) -> None:
     """Go through suspicious labels on a local page; decisions are kept in RUN/decisions.jsonl."""
     from surelabel import api
     from surelabel.reviewing.review import CSV_NAME
-    from surelabel.reviewing.server import open_page, serve
-    from surelabel.runs.decisions import DECIDED, FILE_NAME
+    from surelabel.reviewing.server import find_user, open_page, serve
+    from surelabel.runs.decisions import DECIDED, FILE_NAME, Journal
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
@@ -43,11 +50,11 @@ def review(
             open_page(address)
 
     run_dir = RunDir.open(run)
+    if accept_damage:
+        _accept(Journal(run / FILE_NAME, by or find_user()))
+        return
     table = audit(run_dir)
-    if table.damage:
-        console.tell(
-            f"warning: {run / FILE_NAME} is damaged: {table.damage}; restore it from a backup, or decide again"
-        )
+    warn_of_damage(run, table.damage)
     journal = serve(
         run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, annotator=annotator, random=random
     )
@@ -57,3 +64,9 @@ def review(
         kappa = "not defined" if pair.kappa is None else f"{pair.kappa:.2f}"
         agreed = f"{pair.num_agreed} of {pair.num_rows}"
         console.say(f"{pair.one} and {pair.other} agree on {agreed} labels; Cohen's kappa: {kappa}")
+
+
+def _accept(journal: "Journal") -> None:
+    damage, count = journal.accept_damage(), len(journal.decisions())
+    console.say(f"{journal.path}: {damage}: accepted" if damage else f"{journal.path}: is not damaged")
+    console.say(f"{count:,} decision{'s'[: count != 1]} can be read")

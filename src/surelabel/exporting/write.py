@@ -63,7 +63,7 @@ def export(
     """
     journal = Journal(run.path / FILE_NAME)
     if not force:
-        journal.refuse_damage("export without these decisions: --force (in Python: force=True)")
+        journal.refuse_damage("export without these decisions with --force (in Python: force=True)")
     folder, rules = _resolve_link(Path(out), run), rules or Rules()
     _keep_out_of_data(folder, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")

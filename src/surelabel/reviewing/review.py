@@ -284,5 +284,5 @@ def write_csv(run: RunDir, journal: Journal) -> int:
     """Write RUN/decisions.csv, of all annotators, unless decisions are lost; return its size."""
     if journal.is_independent:
         journal = Journal(journal.path)
-    journal.refuse_damage(f"write {CSV_NAME} without these decisions: surelabel export {run.path} --force")
+    journal.refuse_damage(f"write {CSV_NAME} without these decisions with surelabel export {run.path} --force")
     return journal.to_csv(run.path / CSV_NAME)

@@ -65,7 +65,7 @@ def serve(
         check_name(annotator)
     with contextlib.closing(_bind(port)) as listener:
         access = Access(listener.getsockname()[1])
-        who = annotator or by or _user()
+        who = annotator or by or find_user()
         review = make_review(run_dir, corpus, audit, access.key, who, is_independent=annotator is not None)
         if random is not None:
             review.journal.draw(random)
@@ -233,7 +233,7 @@ def _bind(port: int) -> socket.socket:
     return listener
 
 
-def _user() -> str:
+def find_user() -> str:
     """Return the name of the system's user, if it can be found out."""
     try:
         return getpass.getuser()

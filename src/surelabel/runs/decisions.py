@@ -11,7 +11,8 @@ A decision is on disk (fsync) before it is reported as saved. Every writer locks
 reads what others have appended, so several servers and tabs can share one journal. A decision
 names the last entry about its row that its author saw, and is refused if there is a later one. A
 line that a crash cut short is skipped, and the next writer ends it with a newline. Other lines that
-cannot be read are damage, which `Journal.damage` names.
+cannot be read, and entries that are lost (entry_count.py), are damage, which `Journal.damage` names
+until a person accepts it.
 
 Nothing is read or copied twice: a journal reads what was appended since its last call, and its
 readers ask for the rows that changed since theirs (`changes`).
@@ -20,8 +21,11 @@ readers ask for the rows that changed since theirs (`changes`).
 import hashlib
 import os
 import secrets
+import shlex
 import threading
-from collections.abc import Callable, Iterable, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -38,6 +42,7 @@ from surelabel.runs.entries import (
     RANDOM,
     REMOVE,
     UNSURE,
+    Acceptance,
     Damage,
     Decision,
     Draw,
@@ -45,6 +50,7 @@ from surelabel.runs.entries import (
     decode,
     encode,
 )
+from surelabel.runs.entry_count import read_count, write_count
 from surelabel.runs.opinions import LAST, RULES, Agreement, RowBook
 from surelabel.runs.standings import Book, Changes, Place, Standing
 
@@ -131,6 +137,8 @@ class Journal:
         self._draw: Draw | None = None
         self._numbering, self._beginning = Numbering(), object()
         self._offset = self._inode = 0
+        self._crc = 0
+        """The CRC-32 of the bytes before the offset."""
 
     def decisions(self) -> dict[str, Decision]:
         """Return the valid decisions by id, in the order they were made."""
@@ -188,15 +196,29 @@ class Journal:
             return self._rows.agreement()
 
     def damage(self) -> Damage:
-        """Return what of the journal cannot be read or is missing; False if nothing is."""
+        """Return what cannot be read or is missing and was not accepted; False if nothing is."""
         with self._mutex:
             self._read()
             return self._numbering.damage()
 
     def refuse_damage(self, remedy: str) -> None:
-        """Raise if decisions are lost or may be; `remedy` says how to go on without them."""
+        """Raise if decisions are lost or may be; `remedy` says how to go on without them once."""
         if damage := self.damage():
-            raise RunError(f"{self.path}: {damage}; restore this file from a backup, or {remedy}")
+            accept = f"accept the loss for good: surelabel review {shlex.quote(str(self.path.parent))} --accept-damage"
+            raise RunError(f"{self.path}: {damage}; restore this file from a backup, {remedy}, or {accept}")
+
+    def accept_damage(self) -> Damage:
+        """Note that all damage is known, and return it; no line is changed or removed.
+
+        From then on this damage is no reason to warn or to refuse. Later damage is.
+        """
+        with self._writing() as file:
+            damage = self._numbering.damage()
+            if damage:
+                left = _read(file, self._offset, os.fstat(file).st_size - self._offset)  # cut short by a crash
+                before = zlib.crc32(left + _missing_newline(file), self._crc)
+                self._write(file, encode(Acceptance(self._numbering.next, _now(), before, str(damage), self.by)))
+        return damage
 
     def sample(self) -> Draw | None:
         """Return the random sample as it was last drawn or enlarged; None if there is none."""
@@ -208,35 +230,45 @@ class Journal:
         """Draw `count` random labels, or enlarge the sample to so many, and return the sample."""
         if count < 1:
             raise RunError(f"{count} random labels: expected 1 or more")
-        with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
-            self._catch_up(file)
+        with self._writing() as file:
             drawn = self._draw
             if drawn is not None and drawn.count >= count:
                 return drawn
             seed = secrets.randbits(32) if drawn is None else drawn.seed
             entry = Draw(self._numbering.next, _now(), seed, count, self.by)
             self._write(file, encode(entry))
-            self._catch_up(file)
         return entry
 
     def _read(self) -> None:
+        counted = read_count(self.path)  # first: another process may be writing
         if self.path.exists():
             with files.locked(self.path, os.O_RDONLY, shared=True) as file:
                 self._catch_up(file)
         else:
             self._forget()
+        self._numbering.counted = counted
+
+    @contextmanager
+    def _writing(self) -> Iterator[int]:
+        """Lock the journal, read what others have written, and yield it to append to."""
+        with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
+            counted = read_count(self.path)
+            self._catch_up(file)
+            self._numbering.counted = counted
+            yield file
+            self._catch_up(file)
+            if self._numbering.last > counted:
+                write_count(self.path, self._numbering.last)
 
     def append(self, wishes: Sequence[Wish]) -> list[Decision]:
         """Append all of these, or raise Conflict if one of the rows was decided on since."""
-        with self._mutex, files.locked(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
-            self._catch_up(file)
+        with self._writing() as file:
             self._check(wishes)
             now = _now()
             first = self._numbering.next
             bulk = first if len(wishes) > 1 else None
             entries = [self._entry(wish, number, now, bulk) for number, wish in enumerate(wishes, first)]
             self._write(file, b"".join(map(encode, entries)))
-            self._catch_up(file)
         return entries
 
     def to_csv(self, path: str | Path, *, force: bool = False) -> int:
@@ -245,7 +277,7 @@ class Journal:
         A damaged journal is refused without `force`: the csv would lack decisions.
         """
         if not force:
-            self.refuse_damage("pass force=True to write a csv without these decisions")
+            self.refuse_damage("write a csv without these decisions with force=True")
         held = [one for one in self.decisions().values() if one.action in (*DECIDED, UNSURE)]
         write_decisions(Path(path), held, self.opinions(self.disputed()))
         return len(held)
@@ -284,8 +316,7 @@ class Journal:
     def _write(self, file: int, content: bytes) -> None:
         """Append and sync; remove what could not be written whole, so that half is never read."""
         size = os.fstat(file).st_size
-        if size and os.pread(file, 1, size - 1) != b"\n":
-            content = b"\n" + content  # ends a line that a crash cut short
+        content = _missing_newline(file) + content  # ends a line that a crash cut short
         try:
             while content:
                 content = content[os.write(file, content) :]
@@ -315,10 +346,14 @@ class Journal:
         for line in lines:
             if not self._apply(line) and line.strip():
                 self._numbering.skip()
-            self._offset += len(line) + 1
+            self._pass(line + b"\n")
             self._numbering.line += 1
         if self._apply(tail):  # complete except for its newline, which the next writer adds
-            self._offset += len(tail)
+            self._pass(tail)
+
+    def _pass(self, content: bytes) -> None:
+        self._offset += len(content)
+        self._crc = zlib.crc32(content, self._crc)
 
     def _apply(self, line: bytes) -> bool:
         """Apply a line; return False if it cannot be read."""
@@ -326,6 +361,10 @@ class Journal:
         if entry is None:
             return False
         self._numbering.take(entry)
+        if isinstance(entry, Acceptance):
+            if entry.before == self._crc:
+                self._numbering.accept()
+            return True
         if isinstance(entry, Draw):
             self._draw = entry
             return True
@@ -335,6 +374,12 @@ class Journal:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _missing_newline(file: int) -> bytes:
+    """Return the newline that the last line lacks, if it lacks one."""
+    size = os.fstat(file).st_size
+    return b"\n" if size and os.pread(file, 1, size - 1) != b"\n" else b""
 
 
 def _read(file: int, offset: int, size: int) -> bytes:

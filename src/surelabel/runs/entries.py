@@ -12,6 +12,9 @@ nothing but the fields that those versions wrote.
 Entries are numbered 1, 2, 3, ... by `sequence`, so a missing one is noticed too. A write that a
 crash cut short was never reported as saved, and the next entry has the number that it would have
 had: such a line is no damage. A line that cannot be read and whose number is missing is.
+
+A line with the action `accept` says that a person knows of all damage before it. It holds the
+CRC-32 of all bytes before it, so it does not cover what is damaged later.
 """
 
 import json
@@ -29,6 +32,7 @@ REMOVE, UNSURE = "remove", "unsure"
 DECIDED = (*FINAL, REMOVE)
 """Actions after which nothing is left to decide."""
 DRAW = "draw"
+ACCEPT = "accept"
 RANDOM = "random"
 """The queue of random labels."""
 MOST_NAMED = 5
@@ -72,7 +76,21 @@ class Draw:
     action: str = DRAW
 
 
-Entry = Decision | Draw
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """An entry that accepts the loss of decisions: what is damaged before it is known."""
+
+    sequence: int
+    time: str
+    before: int
+    """The CRC-32 of all bytes before this line."""
+    damage: str
+    """What was damaged, for people."""
+    by: str
+    action: str = ACCEPT
+
+
+Entry = Decision | Draw | Acceptance
 
 
 def encode(entry: Entry) -> bytes:
@@ -106,6 +124,8 @@ def _make_entry(content: dict[str, Any], has_more: bool) -> Entry | None:
     optional = set()
     if content.get("action") == DRAW:
         kinds |= {"seed": int, "count": int}
+    elif content.get("action") == ACCEPT:
+        kinds |= {"before": int, "damage": str}
     elif content.get("action") in ACTIONS:
         kinds |= {"id": str, "given": str} | ({"label": str} if content["action"] in FINAL else {})
         optional = {"label", "queue"}
@@ -118,6 +138,8 @@ def _make_entry(content: dict[str, Any], has_more: bool) -> Entry | None:
     values = {name: content[name] for name in kinds if name != "label"}
     if content["action"] == DRAW:
         return Draw(**values)
+    if content["action"] == ACCEPT:
+        return Acceptance(**values)
     label, queue, bulk = (content.get(name) for name in ("label", "queue", "bulk"))
     if not isinstance(label, str | None) or not isinstance(bulk, int | None):
         return None
@@ -137,9 +159,11 @@ class Damage:
     """Numbers of the lines before which they are missing."""
     misplaced: tuple[int, ...] = ()
     """Numbers of the lines whose entry should come earlier; they are read."""
+    num_lost: int = 0
+    """The number of entries that are missing after the last line."""
 
     def __bool__(self) -> bool:
-        return bool(self.unreadable or self.num_missing or self.misplaced)
+        return bool(self.unreadable or self.num_missing or self.misplaced or self.num_lost)
 
     def __str__(self) -> str:
         """Return this as part of a sentence: "line 3 cannot be read; ..."."""
@@ -147,11 +171,16 @@ class Damage:
         if self.unreadable:
             parts.append(f"{_name_lines(self.unreadable)} cannot be read")
         if self.num_missing:
-            count = "1 entry is" if self.num_missing == 1 else f"{self.num_missing:,} entries are"
-            parts.append(f"{count} missing before {_name_lines(self.missing_before)}")
+            parts.append(f"{_count_entries(self.num_missing)} missing before {_name_lines(self.missing_before)}")
         if self.misplaced:
             parts.append(f"{_name_lines(self.misplaced)} {'is' if len(self.misplaced) == 1 else 'are'} out of order")
+        if self.num_lost:
+            parts.append(f"{_count_entries(self.num_lost)} missing at the end")
         return "; ".join(parts)
+
+
+def _count_entries(count: int) -> str:
+    return "1 entry is" if count == 1 else f"{count:,} entries are"
 
 
 def _name_lines(numbers: Sequence[int]) -> str:
@@ -168,7 +197,10 @@ class Numbering:
     def __init__(self) -> None:
         self.line = 0
         """The number of lines read."""
-        self._last = 0
+        self.counted = 0
+        """The number of entries that the journal had at least, by the count beside it."""
+        self.last = 0
+        """The number of the last entry."""
         self._unread: list[int] = []
         """Lines after the last entry that cannot be read: damaged, or cut short by a crash."""
         self._unreadable: list[int] = []
@@ -179,7 +211,7 @@ class Numbering:
     @property
     def next(self) -> int:
         """The number of the next entry; lines that cannot be read keep theirs."""
-        return self._last + len(self._unread) + 1
+        return max(self.last + len(self._unread), self.counted) + 1
 
     def skip(self) -> None:
         """Note that the current line cannot be read."""
@@ -187,7 +219,7 @@ class Numbering:
 
     def take(self, entry: Entry) -> None:
         """Note the entry of the current line."""
-        gap = entry.sequence - self._last - 1
+        gap = entry.sequence - self.last - 1
         if gap:
             self._unreadable += self._unread
         if gap > len(self._unread):
@@ -196,10 +228,18 @@ class Numbering:
         elif gap < 0:
             self._misplaced.append(self.line + 1)
         self._unread = []
-        self._last = max(self._last, entry.sequence)
+        self.last = max(self.last, entry.sequence)
+
+    def accept(self) -> None:
+        """Forget all damage up to the entry just taken."""
+        self._unreadable, self._num_missing, self._missing_before, self._misplaced = [], 0, [], []
 
     def damage(self) -> Damage:
-        """Return all damage so far."""
+        """Return all damage so far, apart from what was accepted."""
         return Damage(
-            (*self._unreadable, *self._unread), self._num_missing, tuple(self._missing_before), tuple(self._misplaced)
+            (*self._unreadable, *self._unread),
+            self._num_missing,
+            tuple(self._missing_before),
+            tuple(self._misplaced),
+            max(0, self.counted - self.last - len(self._unread)),
         )

@@ -23,6 +23,7 @@ and, when training has ended:
     model.safetensors    the weights
     done                 a summary; its presence says that the run is finished
     decisions.jsonl      what people decided (runs/decisions.py)
+    decisions.count      how many entries that file had at least (runs/entry_count.py)
 
 Every file is written whole: to a temporary name, synced, renamed. Metrics are appended and synced.
 Links are never written through. Files are read only if they are as they were written.
@@ -40,6 +41,7 @@ from surelabel import files
 from surelabel.config import RunConfig, validate
 from surelabel.errors import RunError
 from surelabel.runs import checksums, decisions
+from surelabel.runs.entry_count import count_file
 from surelabel.runs.metrics import read_line
 from surelabel.runs.samples import TopK
 
@@ -137,7 +139,8 @@ class RunDir:
 
     def own_files(self) -> list[Path]:
         """List every file that surelabel writes in a run, including people's decisions."""
-        return [self.path / name for name in (*RUN_FILES, decisions.FILE_NAME, "wandb.json")]
+        journal = self.path / decisions.FILE_NAME
+        return [journal, count_file(journal), *(self.path / name for name in (*RUN_FILES, "wandb.json"))]
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -284,6 +287,8 @@ class RunDir:
     def require_done(self) -> None:
         """Raise an error that says how to finish the run if training has not ended."""
         if not self.is_done:
+            if (self.path / "done").exists():
+                self.checked("done")  # not a file: damage
             raise RunError(
                 f"{self.path}: this run has not ended; finish it with: surelabel resume {shlex.quote(str(self.path))}"
             )

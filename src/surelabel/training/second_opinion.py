@@ -29,6 +29,8 @@ INPUTS, PATCHES, GRADIENTS = "inputs", "patches", "gradients"
 """Names of sets of features."""
 LEAST_ROWS = 30
 """With fewer rows there is no second opinion."""
+MANY_ROWS = 5_000
+"""From here on it takes long enough to say so."""
 SIDE = 32
 """Larger images are scaled down to this many pixels on the longer side."""
 NUM_FILTERS = 128
@@ -62,8 +64,8 @@ def least_rows(num_classes: int) -> int:
 class TrainingRows:
     """The second opinion on the training rows alone: formed once, when a method first asks."""
 
-    def __init__(self, config: RunConfig, corpus: Corpus) -> None:
-        self.config, self.rows, self.num_classes = config, corpus.train, corpus.num_classes
+    def __init__(self, config: RunConfig, corpus: Corpus, say: Callable[[str], None] = lambda _text: None) -> None:
+        self.config, self.rows, self.num_classes, self.say = config, corpus.train, corpus.num_classes, say
 
     @cached_property
     def found(self) -> SecondOpinion | None:
@@ -76,6 +78,8 @@ class TrainingRows:
 
     def __call__(self) -> Opinion | None:
         """Return what a method may know of it; confirmed labels take no part in the noise."""
+        if len(self.rows) >= MANY_ROWS and "found" not in vars(self):
+            self.say(f"forming a second opinion on {len(self.rows):,} labels before training")
         if self.found is None:
             return None
         trusted = self.rows.trusted

@@ -46,7 +46,7 @@ def train(
     if choose_head and not run_dir.has_begun:
         config, chosen = head.settle(config, corpus, _train_candidate)
     scale = build.normalisation(corpus)
-    known = opinion or second_opinion.TrainingRows(config, corpus)
+    known = opinion or second_opinion.TrainingRows(config, corpus, progress.warn)
 
     def make_method(seed: int) -> Method:
         return build.method_for(config, corpus, scale, seed, known)

@@ -155,7 +155,7 @@ def _damage(audit: "Audit") -> Iterator[str]:
     if audit.damage:
         yield (
             f"The journal of decisions, {FILE_NAME}, is damaged: {audit.damage}. Decisions in it are lost to these "
-            "figures. Restore the file from a backup, or decide again in `surelabel review`."
+            "figures. Restore the file from a backup, or accept the loss with `surelabel review --accept-damage`."
         )
 
 

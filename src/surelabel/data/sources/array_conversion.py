@@ -109,6 +109,8 @@ def unique_names(values: np.ndarray, source: str) -> tuple[str, ...]:
 
 def as_text(values: np.ndarray, where: str) -> np.ndarray:
     """Return any values (N,) as str; bytes are UTF-8."""
+    if values.dtype.kind == "V":  # bytes without a type, or records
+        raise DataError(f"{where} has the type {values.dtype}; expected text or numbers")
     # Bytes that are not UTF-8 become code points that no text has, so that the check finds the row.
     is_bytes = values.dtype.kind == "S"
     text = np.char.decode(values, "utf-8", "surrogateescape") if is_bytes else values.astype(np.str_)
