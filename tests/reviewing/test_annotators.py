@@ -54,6 +54,19 @@ def test_annotators_see_each_other_only_after_their_own_decision(copied, reviewe
     assert rows[first["id"]]["disagreement"] == f"ann: {first['given']}; bob: {first['suggested']}"
 
 
+def test_what_others_decided_does_not_show_in_suggestions_order_or_probabilities(copied, reviewed_by):
+    run = copied("images")
+    ann = Client(run, reviewed_by("ann")).open()
+    rows = ann.rows()
+    ann.decide(*(decision(row, "keep" if place % 2 else "remove") for place, row in enumerate(rows[:30])))
+    bob = Client(run, reviewed_by("bob")).open()
+    shown = ("id", "rank", "suggested", "suggested_probability", "p_wrong", "kinds", "decision", "seen", "evidence")
+    assert [{name: row[name] for name in shown} for row in bob.rows()] == [
+        {name: row[name] for name in shown} for row in rows
+    ]
+    assert "After" not in bob.review.live.estimate
+
+
 def test_exports_choose_a_rule(copied, tmp_path):
     run = copied("images")
     path, samples = run.path / "decisions.jsonl", run.samples().to_pylist()

@@ -33,6 +33,7 @@ from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import TopK
 from surelabel.verdicts import Audit
+from surelabel.verdicts.audit import Auditor
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 MOST_TEXT = 300
@@ -125,10 +126,12 @@ def make_review(
         raise RunError(
             f"{run_dir.path}: the data have changed since this run was trained; review a run on today's data"
         )
+    journal = Journal(run_dir.path / FILE_NAME, by, is_independent=is_independent)
+    if is_independent:  # what others decided changes P(wrong) and suggestions, which would tell of it
+        audit = Auditor(run_dir).audit(journal)
     suspects = Suspects(audit, corpus, _probability(run_dir, corpus))
     features = None if corpus.train.is_image else FeatureTable(corpus.train, corpus.num_classes, corpus.feature_names)
     originals = find_originals(config_from_here(run_dir).data, corpus)
-    journal = Journal(run_dir.path / FILE_NAME, by, is_independent=is_independent)
     return Review(run_dir, suspects, journal, features, key, originals)
 
 
