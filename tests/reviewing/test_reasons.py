@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from playwright.sync_api import expect
 
 from surelabel.runs.run_dir import TRAJECTORY_FILE
@@ -65,6 +66,33 @@ class TestWhy:
         old = {name: samples[name].combine_chunks() for name in samples.column_names if not name.endswith("_odds")}
         run.write_table("samples.parquet", old)
         assert open_review(run, "key").why("train", 0) == {"course": None, "neighbours": [], "evidence": []}
+
+    @pytest.mark.parametrize(
+        "tables",
+        [
+            {"given": torch.zeros(60, 2)},
+            {"epochs": torch.ones(2), "given": torch.zeros(59, 2)},
+            {"epochs": torch.ones(2, 2), "given": torch.zeros(60, 2)},
+            {
+                "epochs": torch.ones(2),
+                "given": torch.zeros(60, 2),
+                "classes": torch.zeros(60, 2),
+                "probability": torch.zeros(60, 2, 3),
+            },
+        ],
+    )
+    def test_tables_of_a_strange_run_are_not_shown(self, copied, open_review, tables):
+        run = copied("images")
+        run.write_tensors("trajectory.safetensors", tables)
+        run.write_tensors("neighbours.safetensors", {"index": torch.full((60, 10), 60, dtype=torch.int32)})
+        found = open_review(run, "key").why("train", 0)
+        assert (found["course"], found["neighbours"]) == (None, [])
+
+    def test_numbers_of_a_strange_run_are_left_out(self, copied, open_review):
+        run = copied("images")
+        odd = torch.tensor([[torch.nan, torch.inf, -5.0, 0.5]] * 60)
+        run.write_tensors("trajectory.safetensors", {"epochs": torch.arange(1, 5), "given": odd})
+        assert open_review(run, "key").why("train", 0)["course"]["given"] == [None, None, None, 0.5]
 
 
 class TestClasses:
