@@ -120,6 +120,11 @@ def open_review(trained):
     return lambda run, key: make_review(run, *reopened[run.path.name], key, by="tester")
 
 
+def decision(row, action="keep", **more):
+    """Return a decision on a row, as the page sends it."""
+    return {"id": row["id"], "action": action, "seen": row["seen"], **more}
+
+
 class Client:
     """A test client that sends what the page sends, unless told otherwise."""
 

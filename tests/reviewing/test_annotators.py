@@ -6,7 +6,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 from tests.reviewing.browsing import ThreadServer, press
-from tests.reviewing.conftest import Client
+from tests.reviewing.conftest import Client, decision
 from typer.testing import CliRunner
 
 from surelabel.cli import app
@@ -14,10 +14,6 @@ from surelabel.errors import ConfigError
 from surelabel.reviewing.server import make_review, serve
 from surelabel.runs.decisions import Journal, Wish
 from surelabel.verdicts import audit
-
-
-def decision(row, action="keep", **more):
-    return {"id": row["id"], "action": action, "seen": row["seen"], **more}
 
 
 @pytest.fixture
