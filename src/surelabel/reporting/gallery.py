@@ -1,8 +1,9 @@
 """The gallery: the most suspicious samples of each class, drawn as thumbnails or as bars."""
 
+import contextlib
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,7 +11,8 @@ from PIL import Image
 from torch import Tensor
 
 from surelabel.data.corpus import Examples
-from surelabel.data.images.decode import to_image
+from surelabel.data.images.decode import Unreadable, to_image
+from surelabel.errors import DataError
 from surelabel.reporting.figures import data_uri
 from surelabel.reporting.reported_run import ReportedRun
 from surelabel.reporting.text import amount
@@ -24,7 +26,7 @@ SAMPLES_PER_CLASS = (12, 6, 4, 3, 2)
 NUM_VALUES = 4
 """Features of a row that are written out as numbers."""
 SMALL_SIDE = 64
-"""Images up to this many pixels are stored as they are and enlarged with sharp edges."""
+"""Images up to this many pixels are stored without loss; arrays are enlarged with sharp edges."""
 THUMBNAIL_SIDE = 120
 JPEG_QUALITY = 70
 MAX_BARS = 64
@@ -131,6 +133,7 @@ class Painter:
         train = run.splits.get("train")
         self.texts = mark_texts(run, rows)
         self.inputs = dict(self._read(rows)) if self.texts is None else {}
+        self.originals = run.find_originals() if self.inputs else None
         is_features = train is not None and not train.is_image and self.texts is None
         self.range = _FeatureRange(train) if train is not None and is_features else None
 
@@ -162,16 +165,23 @@ class Painter:
         elif row in self.inputs:
             text = f"Sample {values['id']}: given {values['given']}, suggested {values['suggested']}"
             if self.range is None:
-                thumbnail = _make_thumbnail(self.inputs[row], text)
+                thumbnail = self._thumbnail(row, values["id"], text)
             else:
                 bars = _make_bars(self.inputs[row], self.range)
         p_wrong = float(self.run.audit.p_wrong[row])
         return Sample(**values, clean=clean, p_wrong=p_wrong, thumbnail=thumbnail, bars=bars, words=words, note=note)
 
+    def _thumbnail(self, row: int, id: str, text: str) -> Thumbnail:
+        """Draw the original, or what networks see where there is none or it cannot be read."""
+        if self.originals is not None and id in self.originals:
+            with contextlib.suppress(Unreadable, DataError):
+                found = _make_thumbnail(self.originals.read(id, THUMBNAIL_SIDE), text)
+                return replace(found, is_small=False)
+        return _make_thumbnail(to_image(self.inputs[row]), text)
 
-def _make_thumbnail(pixels: Tensor, text: str) -> Thumbnail:
-    """Encode an image (C, H, W) uint8: small ones without loss, large ones scaled down as JPEG."""
-    image = to_image(pixels)
+
+def _make_thumbnail(image: Image.Image, text: str) -> Thumbnail:
+    """Encode an image: small ones without loss, large ones scaled down as JPEG."""
     is_small = max(image.size) <= SMALL_SIDE
     uri = data_uri("image/png", _png(image)) if is_small else data_uri("image/jpeg", _jpeg(image))
     return Thumbnail(uri, is_small, text)

@@ -8,6 +8,8 @@ import numpy as np
 
 from surelabel.config import RunConfig
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.originals import Originals, find_originals
+from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 
@@ -83,6 +85,10 @@ class ReportedRun:
         """Whether tau is missing or nearly the same for all labels, as at the end of a long run."""
         known = self.columns["tau"][np.isfinite(self.columns["tau"])]
         return not len(known) or float(np.ptp(np.quantile(known, (0.02, 0.98)))) < MIN_TAU_SPREAD
+
+    def find_originals(self) -> Originals | None:
+        """Return the original images; None if the data could not be read again, or have none."""
+        return None if self.corpus is None else find_originals(config_from_here(self.run_dir).data, self.corpus)
 
     @cached_property
     def positions(self) -> dict[tuple[str, str], int]:

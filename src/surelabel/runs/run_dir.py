@@ -19,6 +19,8 @@ and, when training has ended:
 
     calibration.parquet  the curves of P(wrong) by training alone
     second_opinion.json  the models of the second opinion and how many errors they would find
+    trajectory.safetensors   p of the given and of three other classes, at up to 20 checkpoints
+    neighbours.safetensors   the nearest rows of each row, if there are not too many
     samples.parquet      the verdict on every row, with P(wrong) as it was when training ended
     model.safetensors    the weights
     done                 a summary; its presence says that the run is finished
@@ -51,6 +53,7 @@ READABLE_SCHEMAS = (1, 2)
 CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
 ENCODER_FILE, ENCODER_TENSORS = "encoder.json", "encoder.safetensors"
+TRAJECTORY_FILE, NEIGHBOURS_FILE = "trajectory.safetensors", "neighbours.safetensors"
 FOLDS_FOLDER = "folds"
 METRICS_FILE = "metrics.jsonl"
 START_FILES = (
@@ -66,7 +69,15 @@ START_FILES = (
     "head.json",
 )
 """Files written before data.json, whose presence says that a run has begun."""
-END_FILES = (CALIBRATION_FILE, OPINION_FILE, "samples.parquet", "model.safetensors", "done")
+END_FILES = (
+    CALIBRATION_FILE,
+    OPINION_FILE,
+    TRAJECTORY_FILE,
+    NEIGHBOURS_FILE,
+    "samples.parquet",
+    "model.safetensors",
+    "done",
+)
 """Files written when training has ended, in this order."""
 RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.pt", *END_FILES)
 """All files that training writes."""
@@ -310,6 +321,11 @@ class RunDir:
             return found
         except (OSError, SafetensorError) as error:
             raise RunError(f"{file}: not readable: {' '.join(str(error).split())}") from None
+
+    def find_tensors(self, name: str) -> dict[str, Any]:
+        """Return the tensors of a file that a run may lack; none if it does."""
+        is_written = (self.path / name).exists() or self._checksums.lists(name)
+        return self.tensors(name) if is_written else {}
 
     def _read_table(self, name: str) -> Any:
         import pyarrow as pa

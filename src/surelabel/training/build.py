@@ -62,10 +62,14 @@ def _restate(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
     """Describe the labels that are trained on: confirmed ones are set after the draw."""
     parts = corpus.labelled_parts
     num_set = sum(int(part.trusted.sum()) for part in parts if part.trusted is not None)
-    if not num_set:
+    num_removed = manifest.num_samples - sum(map(len, parts))
+    if not num_set and not num_removed:
         return manifest
     label, clean = (torch.cat([getattr(part, name) for part in parts]).numpy() for name in ("label", "clean"))
-    return noise.restate(manifest, clean, label, f"then {num_set} confirmed labels set")
+    remark = f"then {num_set} confirmed labels set" + (f" and {num_removed} rows removed" if num_removed else "")
+    restated = noise.restate(manifest, clean, label, remark)
+    ids = np.concatenate([part.ids for part in parts])
+    return restated.model_copy(update={"ids_sha256": noise.ids_sha256(ids)}) if num_removed else restated
 
 
 def _make_reader(parts: list[Examples]) -> noise.Inputs:

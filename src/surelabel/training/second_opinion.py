@@ -14,13 +14,14 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.core.method import Opinion
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.neighbours import find_neighbours
 from surelabel.models import TINY_SIDE
 from surelabel.models.gradients import gradient_features
 from surelabel.models.patches import draw_filters
 from surelabel.runs.samples import TRUE_CLASS, TopK
 from surelabel.verdicts.evidence import TRAINED, TRUSTED
-from surelabel.verdicts.inspection import inspect_inputs
-from surelabel.verdicts.judgement import judge
+from surelabel.verdicts.inspection import inspect_inputs, join_features
+from surelabel.verdicts.judgement import OPINION_ODDS, TRAINING_ODDS, judge
 from surelabel.verdicts.noise_model import fit_noise_model
 from surelabel.verdicts.probe import SecondOpinion, second_opinion
 
@@ -45,6 +46,8 @@ class Judged:
 
     columns: dict[str, Any]
     description: dict[str, Any]
+    neighbours: np.ndarray | None = None
+    """(N, k) int32: the nearest rows of each row, the nearest first; None with very many rows."""
 
 
 def is_possible(config: RunConfig, corpus: Corpus) -> bool:
@@ -133,15 +136,18 @@ def _judge(
         trusted=columns["verdict"] == TRUSTED,
         seed=config.train.seed,
     )
+    neighbours = find_neighbours(join_features(features), config.train.seed)
     judged = {
         "p_wrong": judgement.p_wrong,
         "p_wrong_low": judgement.low,
         "p_wrong_high": judgement.high,
         TRUE_CLASS: TopK.from_dense(judgement.posterior, given),
-        **inspect_inputs(features, judgement.by_input, config.train.seed),
+        OPINION_ODDS: judgement.opinion_odds.astype(np.float32),
+        TRAINING_ODDS: judgement.training_odds.astype(np.float32),
+        **inspect_inputs(features, judgement.by_input, neighbours),
     }
     description = {"power": judgement.power, "experts": [expert._asdict() for expert in opinion.experts]}
-    return Judged(judged, description)
+    return Judged(judged, description, None if neighbours is None else neighbours.index.astype(np.int32))
 
 
 def feature_sets(parts: list[Examples], seed: int) -> dict[str, np.ndarray]:

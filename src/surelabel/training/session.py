@@ -20,7 +20,7 @@ from surelabel.engine.signals import stop_on_signals
 from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
-from surelabel.runs.run_dir import CALIBRATION_FILE, OPINION_FILE, RunDir
+from surelabel.runs.run_dir import CALIBRATION_FILE, NEIGHBOURS_FILE, OPINION_FILE, TRAJECTORY_FILE, RunDir
 from surelabel.training import build, cached_features, folds, head, second_opinion, warm_start
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.calibration import CurveCalibration
@@ -144,6 +144,10 @@ def _write_results(
     found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns, left_out, known)
     run_dir.write_json(OPINION_FILE, found.description if found else {})
     judged = found.columns if found else {"p_wrong": calibration.p_wrong}
+    if engine.record.trajectory is not None:
+        run_dir.write_tensors(TRAJECTORY_FILE, engine.record.trajectory.tensors())
+    if found and found.neighbours is not None:
+        run_dir.write_tensors(NEIGHBOURS_FILE, {"index": torch.from_numpy(found.neighbours)})
     run_dir.write_samples({**columns, **judged})
     run_dir.write_tensors(run_dir.weights_file.name, weights)
     run_dir.rewrite_metrics(engine.history)

@@ -72,6 +72,11 @@ def read_training_files(config: DataConfig, find_roles: Callable[[Table], Roles]
     return read_parquet(files, config.source, find_roles)
 
 
+def read_table(config: DataConfig) -> TablePart:
+    """Read the table of the training split; a label column is not needed."""
+    return _read(_files_by_split(Path(config.source))["train"], config, needs_label=False)
+
+
 def _read(files: list[Path], config: DataConfig, needs_label: bool = True, is_test: bool = False) -> TablePart:
     roles = partial(find_roles, config=config, needs_label=needs_label, is_test=is_test)
     where = str(files[0]) if len(files) == 1 else config.source
