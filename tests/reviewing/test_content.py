@@ -5,7 +5,9 @@ import csv
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from playwright.sync_api import expect
 from tests.conftest import FAST_TEXT, make_texts, write_csv
+from tests.reviewing.browsing import ThreadServer
 from tests.reviewing.conftest import Client
 
 from surelabel import api
@@ -16,10 +18,12 @@ from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import audit
 
 
+def open_run(run, key):
+    return make_review(run, api.reopen_data(run), audit(run), key, by="tester")
+
+
 def open_page(path):
-    return Client(
-        RunDir(path), lambda run, key: make_review(run, api.reopen_data(run), audit(run), key, by="tester")
-    ).open()
+    return Client(RunDir(path), open_run).open()
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +83,45 @@ def test_parquet_files_and_folders(tmp_path):
 @pytest.mark.parametrize("name", ["digits", "a.npz"])
 def test_other_sources_have_no_columns(name):
     assert read_row_cells(DataConfig(source=name)) is None
+
+
+@pytest.fixture(scope="module")
+def text_server(text_run):
+    """Serve the run on texts to tests that decide nothing."""
+    service = ThreadServer(RunDir(text_run / "run"), open_run)
+    yield service
+    service.stop()
+
+
+def test_the_page_shows_texts_with_marked_words(text_server, opened):
+    page = opened(text_server.address)
+    shown = page.locator("#picture .text")
+    text = shown.text_content()
+    assert text in make_texts(120)[0]
+    marked = page.locator("#picture mark.suggested")
+    expect(marked.first).to_be_visible()
+    assert marked.first.text_content() in text
+    expect(page.locator("#picture .columns")).to_contain_text("stars")
+    page.keyboard.press("ArrowRight")
+    expect(shown).not_to_have_text(text)
+    page.keyboard.press("g")
+    assert page.locator(".card .snippet").first.text_content()[:40] in text
+
+
+def test_neighbours_are_shown_by_their_texts(text_server, opened):
+    page = opened(text_server.address)
+    expect(page.locator("#why .neighbours .snippet").first).to_be_visible()
+
+
+def test_the_page_shows_all_columns_of_a_table(tmp_path, opened):
+    columns = {"age": range(40), "city": ["<b>Bonn</b>", "Rome"] * 20, "label": ["a", "b"] * 20}
+    api.fit(str(write_csv(tmp_path / "t.csv", columns)), tmp_path / "run", settings={**FAST_TEXT, "train.epochs": 2})
+    service = ThreadServer(RunDir(tmp_path / "run"), open_run)
+    try:
+        page = opened(service.address)
+        cells = page.locator("#picture .columns td")
+        expect(cells).to_have_count(2)
+        assert cells.nth(1).text_content() in ("<b>Bonn</b>", "Rome")
+        expect(page.locator("#picture .values thead")).to_contain_text("given mean")
+    finally:
+        service.stop()

@@ -81,6 +81,7 @@ class Reasons:
             "position": position,
             "given": suspects.class_names[suspects.given[row]],
             "p_wrong": float(suspects.p_wrong[row]),
+            "snippet": suspects.snippet(row),
         }
 
     def _evidence(self, row: int) -> list[dict[str, Any]]:

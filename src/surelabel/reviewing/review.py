@@ -28,6 +28,8 @@ from surelabel.verdicts.audit import Auditor
 ROWS_PER_REQUEST = 60
 MOST_AT_ONCE = 1000
 """Decisions in a request, and rows that a request can ask for."""
+NUM_PREVIEWED = 4
+"""Features of a row in the grid."""
 NUM_RECENT = 200
 """Decisions that can still be undone after a reload; more if they were made at once."""
 MOST_NUMBERS = 200
@@ -272,11 +274,17 @@ class Review:
         return [
             {
                 **self.suspects.describe(row, book.get(id), rank),
-                "preview": [] if self.features is None else self._features_of(row)[:4],
+                **self._preview(row),
                 "opinions": self._visible(opinions.get(id, {})),
             }
             for id, row, rank in zip(ids, rows, ranks, strict=True)
         ]
+
+    def _preview(self, row: int) -> dict[str, Any]:
+        """Return the beginning of a text, or the first features; neither for images."""
+        snippet = self.suspects.snippet(row)
+        is_shown = self.features is not None and snippet is None
+        return {"snippet": snippet, "preview": self._features_of(row)[:NUM_PREVIEWED] if is_shown else []}
 
     def _visible(self, opinions: Mapping[str, Decision]) -> list[dict[str, Any]]:
         """Return what annotators decided; an annotator sees it only after an own decision."""

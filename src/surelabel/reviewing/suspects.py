@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from surelabel.console import plain
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.errors import RunError
+from surelabel.reviewing.content import text_of
 from surelabel.reviewing.states import RowStates
 from surelabel.runs.decisions import Standing
 from surelabel.verdicts import SUSPICIOUS_FROM, Audit
@@ -26,6 +27,8 @@ NUM_ORDERS = 20
 """Orders of rows that are remembered for pages that were loaded with them."""
 MOST_COMPARED = 1000
 """Rows of a selection that are compared to count how many have moved."""
+SNIPPET = 240
+"""Characters of a text in the grid and among neighbours."""
 _NOT_EVIDENCE = (
     *("decided", "rank", "id", "given", "suggested", "suggested_probability", "p_wrong", "split", "clean"),
     *("kind", *(f"is_{kind}" for kind in KINDS), "duplicate_of", "duplicate_group"),
@@ -89,6 +92,12 @@ class Suspects:
     def _numbers(self, column: str) -> np.ndarray:
         """Return a column of class names as class numbers (N,), which are faster to filter."""
         return np.array([self.number_of[str(name)] for name in self.columns[column]], dtype=np.int64)
+
+    def snippet(self, row: int) -> str | None:
+        """Return the beginning of a row's text; None if its input is not text."""
+        split, position = self.positions[row]
+        text = text_of(self.splits[split], position)
+        return text if text is None or len(text) <= SNIPPET else text[:SNIPPET].rstrip() + " …"
 
     def _find_positions(self) -> list[tuple[str, int]]:
         """Return the split and the position within it of each row's input."""

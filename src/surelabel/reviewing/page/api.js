@@ -50,6 +50,7 @@ export const getRows = (filter, after, order, count = null) => request(`/api/row
 export const getProgress = (filter, order, numbers) =>
   request(`/api/progress?${query(filter, { order, numbers: numbers.join(",") })}`);
 export const getValues = (row) => request(`/api/values/${encodeURIComponent(row.split)}/${row.position}`);
+export const getContent = (row) => request(`/api/content/${encodeURIComponent(row.split)}/${row.position}`);
 export const getWhy = (row) => request(`/api/why/${encodeURIComponent(row.split)}/${row.position}`);
 export const getOverview = (filter) => request(`/api/overview?${query(filter)}`);
 export const imageAddress = (row) => `/image/${encodeURIComponent(row.split)}/${row.position}`;

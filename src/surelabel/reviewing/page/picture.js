@@ -1,6 +1,6 @@
-// The input of a row: its image, or a table of its features.
+// The input of a row: its image, its text, or a table of its columns and features.
 
-import { getValues, imageAddress, originalAddress } from "./api.js";
+import { getContent, getValues, imageAddress, originalAddress } from "./api.js";
 import { element, name, number } from "./dom.js";
 
 const THUMB_SIDE = 320;
@@ -65,6 +65,27 @@ export function valueTable(row, values) {
   return element("table", { className: "values" }, element("thead", {}, head), element("tbody", {}, ...lines));
 }
 
+/** A text in which the words that speak for the given and for the suggested class are marked. */
+function markedText(pieces) {
+  const parts = pieces.map(([text, side]) => (side ? element("mark", { text, className: side, title: `speaks for the ${side} class` }) : text));
+  return element("p", { className: "text", dir: "auto" }, ...parts);
+}
+
+function columnTable(columns) {
+  const lines = columns.map(([column, cell]) => element("tr", {}, element("th", { scope: "row" }, name(column)), element("td", {}, name(cell))));
+  return element("table", { className: "values columns" }, element("tbody", {}, ...lines));
+}
+
+async function readDescription(row) {
+  if (row.snippet === null) {
+    const [{ columns }, values] = await Promise.all([getContent(row), getValues(row)]);
+    return [...(columns.length ? [columnTable(columns)] : []), valueTable(row, values)];
+  }
+  const { text, pieces, columns } = await getContent(row);
+  const others = columns.filter(([, cell]) => cell !== text);
+  return [markedText(pieces), ...(others.length ? [columnTable(others)] : [])];
+}
+
 /** Show the input of a row in full; drop a late response for an earlier row. */
 export async function showLarge(place, row, isImage) {
   place.dataset.id = row.id;
@@ -72,12 +93,13 @@ export async function showLarge(place, row, isImage) {
     place.replaceChildren(image(row));
     return;
   }
-  const values = await getValues(row);
-  if (place.dataset.id === row.id) place.replaceChildren(element("div", { className: "scroll", tabindex: "0" }, valueTable(row, values)));
+  const parts = await readDescription(row);
+  if (place.dataset.id === row.id) place.replaceChildren(element("div", { className: "scroll", tabindex: "0" }, ...parts));
 }
 
 export function preview(row, isImage) {
   if (isImage) return thumbnail(row);
+  if (row.snippet !== null) return element("p", { className: "snippet", dir: "auto", text: row.snippet });
   const lines = row.preview.map((one) => element("div", {}, element("dt", {}, name(one.name)), element("dd", { text: number(one.value) })));
   return element("dl", { className: "preview" }, ...lines);
 }

@@ -80,7 +80,8 @@ function courseOf(course, row) {
 /* ---- neighbours ---- */
 
 function neighbour(one, row, isImage) {
-  const made = element("li", { title: one.id }, ...(isImage ? [thumbnail(one)] : []), name(one.given, kindOf(one.given, row)));
+  const shown = isImage ? [thumbnail(one)] : one.snippet === null ? [] : [element("p", { className: "snippet", dir: "auto", text: one.snippet })];
+  const made = element("li", { title: one.id }, ...shown, name(one.given, kindOf(one.given, row)));
   made.append(element("small", { text: one.p_wrong >= 0.5 ? `${percent(one.p_wrong)} wrong` : "" }));
   return made;
 }
