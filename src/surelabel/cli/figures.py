@@ -14,17 +14,23 @@ if TYPE_CHECKING:
     from surelabel.paper.figures.panel_runs import FoundRun
 
 ALL = "all"
+CHOICES = (
+    "1 (memorisation), 2 (density), 3 (gradients), 4 (density-by-beta), 5 (confidence-40), 6 (correction-40), "
+    "7 (correction), 8 (confidence-60), 9 (confidence-80), 10 (sensitivity-cifar10), 11 (sensitivity-cifar100), "
+    "12 (corrected-webvision), 13 (corrected-clothing1m)"
+)
+"""The figures, in words because their modules load PyTorch."""
 
 
 @app.command()
 def figures(
-    name: Annotated[str, typer.Argument(metavar="NUMBER|NAME|all", help="A figure of the paper, 1 to 13.")],
+    name: Annotated[str, typer.Argument(metavar="NUMBER|NAME|all", help=f"A figure of the paper: {CHOICES}; or all.")],
     runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run directories, or folders of them.")
+        list[Path] | None, typer.Argument(metavar="RUN", help="Run directories, or folders of them.")
     ] = None,
     folders: Annotated[
         list[Path] | None,
-        typer.Option("--from", metavar="FOLDER", help="The same; may be repeated. Default: reproduction"),
+        typer.Option("--from", metavar="FOLDER", help="Folder of runs. May be repeated. Default: reproduction"),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to write. Default: figures in the first folder")

@@ -20,7 +20,7 @@ def predict(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Predict classes, probabilities and confidence (tau) of new data."""
+    """Predict the classes of new data, with a probability for each class."""
     from surelabel import api
     from surelabel.config import DataConfig
     from surelabel.data.protected_files import list_input_files, refuse_overwriting_inputs
