@@ -10,13 +10,14 @@ import shlex
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 import typer.core
 
 import surelabel
 from surelabel import console
+from surelabel.cli.help_texts import choices_text, default_text, method_names
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError, describe_os_error
 from surelabel.overrides import parsed_assignment, read_config, set_field
@@ -95,25 +96,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-
-def default_text(field: str) -> str:
-    """Return the default of a setting, such as train.epochs, for a help text."""
-    part, name = field.split(".")
-    value = getattr(RunConfig.model_fields[part].default, name)
-    return f"Default: {value}"
-
-
-def choices_text(field: str) -> str:
-    """Return the allowed values of a setting, for a help text."""
-    part, name = field.split(".")
-    values = get_args(type(RunConfig.model_fields[part].default).model_fields[name].annotation)
-    return f"{', '.join(values[:-1])} or {values[-1]}"
-
-
-def _method_names() -> str:
-    """List the methods by their files: importing them would load PyTorch."""
-    return ", ".join(sorted(file.stem for file in (Path(surelabel.__file__).parent / "methods").glob("[!_]*.py")))
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
@@ -216,7 +198,7 @@ def configuration(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Training method; `surelabel methods` describes them: {_method_names()}. "
+            help=f"Training method; `surelabel methods` describes them: {method_names()}. "
             f"{default_text('method.name')}",
         ),
     ] = None,
@@ -311,13 +293,25 @@ def configuration(
     assignments = [parsed_assignment(assignment) for assignment in set_ or []]
     for assignment in assignments:
         set_field(content, *assignment)
-    settings = _validate(content)
+    settings = _train_as_long(_validate(content))
     typed = method is not None or any(name in ("method", "method.name") for name, _ in assignments)
     if config is not None and settings.method.is_foreign and not (typed or trust):
         raise ConfigError(
             f"{config}: its method {settings.method.name} is not part of surelabel; --trust imports it, "
             "--method NAME chooses another"
         )
+    return settings
+
+
+def _train_as_long(settings: RunConfig) -> RunConfig:
+    """Train as long as the run of --warm-start, unless told otherwise."""
+    if settings.train.warm_start is None:
+        return settings
+    from surelabel.training.warm_start import train_as_long  # it loads PyTorch
+
+    settings, note = train_as_long(settings)
+    if note is not None:
+        console.tell(f"note: {note}; --epochs changes that")
     return settings
 
 

@@ -7,7 +7,8 @@ import typer
 
 from surelabel import console
 from surelabel.cli.fit import Log, report, saying_how_to_resume
-from surelabel.cli.options import Json, Run, Trust, app, choices_text
+from surelabel.cli.help_texts import choices_text
+from surelabel.cli.options import Json, Run, Trust, app
 from surelabel.overrides import parsed_assignment
 
 
