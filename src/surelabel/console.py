@@ -188,10 +188,17 @@ class Silent:
 
 
 def accuracy_text(row: dict[str, Any]) -> str:
-    """Format an epoch's accuracy on the first test set, or else on the given labels."""
-    for measured in (row.get("tests") or {}).values():
-        return f"test accuracy {measured['top1']:.3f}"
-    return f"given labels predicted {row['given_accuracy']:.3f}" if "given_accuracy" in row else "accuracy -"
+    """Format an epoch's accuracy on the first test set, or else on the given labels.
+
+    Predictions for training rows that differ from those of the epoch before follow in percent.
+    """
+    first = next(iter((row.get("tests") or {}).values()), None)
+    if first is not None:
+        text = f"test accuracy {first['top1']:.3f}"
+    else:
+        text = f"given labels predicted {row['given_accuracy']:.3f}" if "given_accuracy" in row else "accuracy -"
+    changed = row.get("changed_predictions")
+    return text if changed is None else f"{text}  changed predictions {100 * changed:.1f} %"
 
 
 class ProgressLines(Silent):

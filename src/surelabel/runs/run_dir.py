@@ -8,6 +8,7 @@
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
     state.pt             resume state (loads with weights_only)
+    suspects.json        the most suspicious labels so far, until training ends
     folds/NUMBER         the state or the predictions of a fold, until training ends
     lock                 held while a process trains here
     wandb.json           id of the Weights & Biases run, if logged there
@@ -50,6 +51,7 @@ CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
 FOLDS_FOLDER = "folds"
 METRICS_FILE = "metrics.jsonl"
+SUSPECTS_FILE = "suspects.json"
 START_FILES = (
     "lock",
     checksums.FILE_NAME,
@@ -63,7 +65,7 @@ START_FILES = (
 """Files written before data.json, whose presence says that a run has begun."""
 END_FILES = (CALIBRATION_FILE, OPINION_FILE, "samples.parquet", "model.safetensors", "done")
 """Files written when training has ended, in this order."""
-RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.pt", *END_FILES)
+RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.pt", SUSPECTS_FILE, *END_FILES)
 """All files that training writes."""
 
 
