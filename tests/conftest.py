@@ -1,5 +1,6 @@
 """Small data and runs that many tests share."""
 
+import csv
 import json
 import os
 import shutil
@@ -107,6 +108,51 @@ def outcome(run_dir) -> dict:
 def outcome_fixture():
     """What a run says, for comparing runs bit for bit."""
     return outcome
+
+
+TOPICS = {
+    "sport": ["match", "team", "goal", "coach", "season", "player", "league", "referee", "stadium", "score"],
+    "money": ["bank", "shares", "profit", "market", "dollar", "investor", "tax", "budget", "price", "loan"],
+    "space": ["rocket", "orbit", "planet", "telescope", "moon", "launch", "satellite", "comet", "mars", "crew"],
+}
+FILLERS = ["the", "a", "of", "and", "in", "with", "after", "before", "today", "again", "very", "quite"]
+
+
+def make_texts(count, seed=0):
+    """Return texts, their labels, a tenth of which are wrong, and the right labels."""
+    rng = np.random.default_rng(seed)
+    clean = rng.choice(list(TOPICS), count)
+    texts = [" ".join(rng.permutation([*rng.choice(TOPICS[topic], 4), *rng.choice(FILLERS, 4)])) for topic in clean]
+    wrong = rng.choice(count, count // 10, replace=False)
+    given = clean.copy()
+    given[wrong] = np.roll(list(TOPICS), 1)[[list(TOPICS).index(topic) for topic in clean[wrong]]]
+    return texts, given.tolist(), clean.tolist()
+
+
+def write_csv(path, columns):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+FAST_TEXT = {"train.epochs": 15, "train.batch_size": 16, "train.threads": 1, "train.device": "cpu"}
+
+
+@pytest.fixture(scope="session")
+def text_run(tmp_path_factory):
+    """Write reviews.csv, new.csv without labels, and the finished run `run` on reviews.csv."""
+    folder = tmp_path_factory.mktemp("text")
+    texts, given, clean = make_texts(120)
+    ids = [f"r{row}" for row in range(len(texts))]
+    write_csv(folder / "reviews.csv", {"id": ids, "review": texts, "stars": range(120), "label": given, "truth": clean})
+    texts, _, clean = make_texts(20, seed=1)
+    write_csv(folder / "new.csv", {"review": texts, "truth": clean})
+    from surelabel import api
+
+    api.fit(str(folder / "reviews.csv"), folder / "run", settings={**FAST_TEXT, "data.clean_column": "truth"})
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import pytest
 
 import surelabel
 from surelabel import api
+from surelabel.cli.flags import FIELDS
 from surelabel.cli.options import configuration
 from surelabel.errors import ConfigError
 from surelabel.runs.run_dir import RunDir
@@ -46,7 +47,9 @@ class TestKeywords:
         assert set(api.COMMON) <= set(inspect.signature(configuration).parameters)
         known = dict(surelabel.overrides.dotted(api.make_config("digits").model_dump()))
         nested = {"method", "model", "noise"}
-        assert {field for field in api.COMMON.values() if field not in nested} <= set(known)
+        single = {name: field for name, field in api.COMMON.items() if field not in nested}
+        assert set(single.values()) <= set(known)
+        assert {FIELDS[f"--{name.replace('_', '-')}"] for name in single} == set(single.values())
 
     @pytest.mark.parametrize(
         ("keyword", "parts"),

@@ -13,6 +13,7 @@ from surelabel import noise
 from surelabel.config import RunConfig, validate
 from surelabel.console import Silent, has_nonzero_rank
 from surelabel.data.corpus import Corpus
+from surelabel.data.encoding import stored
 from surelabel.data.protected_files import list_configured_files
 from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
@@ -43,6 +44,7 @@ COMMON = {
     "trusted": "data.trusted",
     "root": "data.root",
     "label_column": "data.label_column",
+    "text_column": "data.text_column",
     "unreadable": "data.unreadable",
     "folds": "train.folds",
     "warm_start": "train.warm_start",
@@ -111,8 +113,14 @@ def _object_in(data: Any) -> Any:
     return None if is_described else data
 
 
-def _read_corpus(config: RunConfig, data: Any) -> tuple[Corpus, noise.Manifest | None]:
-    return build.corpus(config.data, config.noise, config.train.seed, data)
+def _read_corpus(config: RunConfig, data: Any, run_dir: RunDir | None = None) -> tuple[Corpus, noise.Manifest | None]:
+    """Read the data; text becomes features as in this run, or in the one that it starts from."""
+    earlier = config.train.warm_start
+    known = run_dir or (RunDir.open(earlier) if earlier is not None else None)
+    encoder, source = None if known is None else stored.read(known), config.data
+    if run_dir is not None and encoder is None and source.category_columns is None:
+        source = source.model_copy(update={"category_columns": ()})  # the run was trained on numbers only
+    return build.corpus(source, config.noise, config.train.seed, data, encoder)
 
 
 def fit(
@@ -128,9 +136,9 @@ def fit(
 
         surelabel.fit("photos/", "runs/first", method="car", epochs=60, noise="symmetric:0.2")
 
-    `data` is the name of a data set, a path, a whole configuration, or data in memory: arrays or
-    tensors as (x, y), (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset, a frame, an
-    object of `datasets`, or {"train": ..., "test": ...} of any of these.
+    `data` is the name of a data set, a path, a whole configuration, or data in memory: texts,
+    arrays or tensors as (x, y), (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset,
+    a frame, an object of `datasets`, or {"train": ..., "test": ...} of any of these.
 
     Common settings are keywords: COMMON names them, and `surelabel fit --help` explains them.
     `settings` override any field by dotted name, also keywords; `surelabel settings` lists them.
@@ -208,7 +216,7 @@ def resume(
     if run_dir.is_done:
         discard_state(run_dir)
         return run_dir
-    return train(config, _read_corpus(config, data), run_dir, progress or Silent(), interrupt)
+    return train(config, _read_corpus(config, data, run_dir), run_dir, progress or Silent(), interrupt)
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
@@ -227,7 +235,7 @@ def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     config = config_from_here(run_dir)
-    corpus, _ = _read_corpus(config, data)
+    corpus, _ = _read_corpus(config, data, run_dir)
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
         raise RunError(
             f"{run_dir.path}: {config.data.source} has changed since the run; its rows would be shown wrongly"

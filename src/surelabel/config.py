@@ -2,7 +2,16 @@
 
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from surelabel.errors import ConfigError
@@ -67,17 +76,27 @@ class DataConfig(Part):
     """Tables: the column with labels; None finds label or one of its usual names."""
     clean_column: str | None = None
     """Tables: the column with true labels, if known. They only measure; no method sees them."""
+    text_column: str | None = None
+    """Tables: the column of text to train on; None finds one by its content, if there are neither
+    images nor numbers or if it has a usual name such as text."""
+    text_model: str | None = Field(None, pattern=r"^(hf|sentence):.")
+    """Text: hf:NAME or sentence:NAME, a transformer on this machine whose features are trained on;
+    `--model` and `model` take it too. None is TF-IDF."""
     id_column: str | None = None
     """Tables: the column that identifies rows; None uses id, else the path or the row number."""
     feature_columns: tuple[str, ...] | None = None
-    """Tables: numeric columns to train on; None uses all of them in a table without images."""
+    """Tables: columns of numbers or categories to train on; None uses all of them in a table
+    without images and text."""
+    category_columns: tuple[str, ...] | None = None
+    """Tables: which of these are categories, even if they are numbers; None judges by content."""
     image_size: int | None = Field(None, ge=4, le=1024)
     """Short side after resizing; None keeps the size of images if all have the same."""
     crop: int | None = Field(None, ge=4, le=1024)
     """Side of the window that networks see: anywhere in the image in training, its middle in tests.
     None is no window: images are cut to squares."""
     unreadable: Literal["refuse", "skip"] = "refuse"
-    """Image files that cannot be read: stop and list them, or list them and train without them."""
+    """Rows whose image, text, label or features cannot be read: stop and name the first ones, or
+    list them and train without them. Blank features of tables are filled in unless this is skip."""
     decode: Literal["auto", "once", "stream"] = "auto"
     """Images: decode once and keep them, or every epoch in worker processes; auto goes by size."""
     cache: bool = True
@@ -174,7 +193,8 @@ class ModelConfig(Part):
     """The network."""
 
     name: str = "auto"
-    """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME;
+    """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME,
+    for text hf:NAME or sentence:NAME;
     auto is an mlp for feature vectors, with hidden layers or without, whichever predicts held-out
     rows better; mlp for tiny images, fast_cnn for images of up to 64 pixels a side, and resnet18
     for larger ones."""
@@ -375,6 +395,18 @@ class RunConfig(Part):
     model: ModelConfig = ModelConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
     train: TrainConfig = TrainConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_text_model(cls, content: Any) -> Any:
+        """Move a model of text to the data: networks are trained on the features that it makes."""
+        model = content.get("model") if isinstance(content, dict) else None
+        name = model.get("name") if isinstance(model, dict) else model
+        if not isinstance(name, str) or not name.startswith(("hf:", "sentence:")):
+            return content
+        data = content.get("data")
+        inner = {**model, "name": "auto"} if isinstance(model, dict) else "auto"
+        return {**content, "data": {**data, "text_model": name} if isinstance(data, dict) else data, "model": inner}
 
     @field_validator("method", "model", mode="before")
     @classmethod

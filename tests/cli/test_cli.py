@@ -211,14 +211,14 @@ class TestErrors:
             (["fit"], ["DATA", "--config"]),
             (["fit", "digits", "--colour", "red"], ["--colour", "surelabel fit --help"]),
             (["fit", "digits", "--epochs", "ten"], ["--epochs", "integer"]),
-            (["fit", "digits", "--epochs", "0"], ["train.epochs", "1", "got 0"]),
-            (["fit", "digits", "--rate", "nan"], ["optimiser.rate", "nan"]),
-            (["fit", "digits", "--rate", "inf"], ["optimiser.rate", "finite"]),
-            (["fit", "digits", "--device", "tpu"], ["train.device", "'cpu'", "tpu"]),
-            (["fit", "digits", "--devices", "0"], ["train.devices", "got 0"]),
-            (["fit", "digits", "--precision", "8"], ["train.precision", "bf16-mixed"]),
+            (["fit", "digits", "--epochs", "0"], ["--epochs: ", "1", "got 0"]),
+            (["fit", "digits", "--rate", "nan"], ["--rate: ", "nan"]),
+            (["fit", "digits", "--rate", "inf"], ["--rate: ", "finite"]),
+            (["fit", "digits", "--device", "tpu"], ["--device: ", "'cpu'", "tpu"]),
+            (["fit", "digits", "--devices", "0"], ["--devices: ", "got 0"]),
+            (["fit", "digits", "--precision", "8"], ["--precision: ", "bf16-mixed"]),
             (["fit", "digits", "--method", "cra"], ["'cra'", "did you mean car?"]),
-            (["fit", "digits", "--model", "vgg"], ["model.name", "'vgg'", "resnet18"]),
+            (["fit", "digits", "--model", "vgg"], ["--model: ", "'vgg'", "resnet18"]),
             (["fit", "digits", "--set", "method.lambda=3"], ["method.lambda", "penalty_weight"]),
             (["fit", "digits", "--set", "method.penalty_weight=-1"], ["method.penalty_weight", "greater than 0"]),
             (["fit", "digits", "--set", "method.penalty_weight=.nan"], ["method.penalty_weight", "nan"]),
@@ -299,7 +299,7 @@ class TestErrors:
         Path("pets/dog/2.png").write_bytes(b"not an image")
         assert "pets/dog/2.png: not readable as an image" in refused("fit", "pets")
         Path("empty/cat").mkdir(parents=True)
-        assert "empty/cat: a class folder without images" in refused("fit", "empty")
+        assert "empty: no images in its class folders" in refused("fit", "empty")
         write_images(folder / "one", names=["cat"])
         assert "one: a single class (cat)" in refused("fit", "one")
 
@@ -330,6 +330,27 @@ class TestErrors:
         assert "bad.npz: 1 row(s) hold NaN or infinite values, the first is row 3 (id d)" in refused(
             "predict", "r", "bad.npz"
         )
+
+    def test_options_are_named_instead_of_settings(self, folder):
+        Path("t.csv").write_text("a,b,tag\n1,2,x\n3,4,y\n5,6,z\n")
+        assert "there are a, b, tag (--label-column names it)" in refused("fit", "t.csv")
+        message = refused("fit", "t.csv", "--label-column", "kind")
+        assert "no column 'kind', which --label-column names" in message
+        assert "--text-column names" in refused("fit", "t.csv", "--label-column", "tag", "--text-column", "body")
+        assert "--unreadable: input should be 'refuse' or 'skip'" in refused("fit", "t.csv", "--unreadable", "no")
+        assert "--method: there is no method 'carr'" in refused("fit", "digits", "--method", "carr")
+        np.savez("bad.npz", x=np.array([[1.0], [np.nan], [2.0]]), y=[0, 1, 0])
+        assert "; --unreadable skip leaves such rows out" in refused("fit", "bad.npz")
+
+    def test_settings_that_the_user_typed_are_named_as_typed(self, folder):
+        assert "train.epochs: input should" in refused("fit", "digits", "--set", "train.epochs=0")
+        Path("c.yaml").write_text("data: {source: digits}\ntrain: {epochs: 0}\n")
+        assert "train.epochs: input should" in refused("fit", "--config", "c.yaml")
+
+    def test_notes_name_options_too(self, folder):
+        Path("t.csv").write_text("a,label,class\n" + "1,x,p\n2,y,q\n" * 6)
+        result = call("plan", "t.csv")
+        assert "not class; --label-column names another" in result.stderr
 
 
 class TestPredict:

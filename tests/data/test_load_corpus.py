@@ -99,3 +99,23 @@ class TestInputs:
         test = load_corpus(DataConfig(source="digits")).tests["test"]
         assert torch.equal(x, test.x)
         assert np.array_equal(ids, test.ids)
+
+
+def test_skip_leaves_rows_with_features_that_are_not_finite_out(tmp_path, caplog):
+    x = np.arange(12.0).reshape(6, 2)
+    x[1, 0], x[4, 1] = np.nan, np.inf
+    np.savez(tmp_path / "a.npz", x=x, y=[0, 1, 0, 1, 0, 1], x_test=x, y_test=[0, 1, 0, 1, 0, 1])
+    source = str(tmp_path / "a.npz")
+    with pytest.raises(DataError, match=r"2 train row\(s\) .*the first is row 1 \(id 1\); data\.unreadable=skip"):
+        load_corpus(DataConfig(source=source))
+    corpus = load_corpus(DataConfig(source=source, unreadable="skip"))
+    assert corpus.train.ids.tolist() == ["0", "2", "3", "5"]
+    assert len(corpus.tests["test"]) == 4
+    assert "2 row(s) with NaN or infinite values are left out: 1, 4" in caplog.text
+    assert read_inputs(DataConfig(source=source, unreadable="skip"), (2,))[1].tolist() == ["0", "2", "3", "5"]
+
+
+def test_a_class_whose_rows_are_all_left_out_is_named(tmp_path):
+    np.savez(tmp_path / "a.npz", x=[[1.0], [np.nan], [2.0], [3.0]], y=[0, 1, 0, 2])
+    with pytest.raises(DataError, match="the class '1' has no row left"):
+        load_corpus(DataConfig(source=str(tmp_path / "a.npz"), unreadable="skip"))

@@ -294,6 +294,7 @@ def test_run_directory_is_whole(tiny, tmp_path):
     assert {p.name for p in run.path.iterdir()} == {
         "calibration.parquet", "checksums.json", "config.json", "data.json", "done", "env.json", "labels.parquet",
         "lock", "metrics.jsonl", "model.safetensors", "noise.json", "samples.parquet", "second_opinion.json",
+        "trajectory.safetensors",
     }  # fmt: skip
     assert run.data()["schema"] == 2
     assert {"torch", "python", "device", "processes", "threads"} <= json.loads(

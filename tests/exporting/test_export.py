@@ -103,6 +103,52 @@ class TestTables:
         assert trusted == {row["id"]: int(row["label"]) for row in read(out / "decisions.csv")}
 
 
+class TestRemoved:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def out(cls, run, verdict, decision, tmp_path_factory):
+        ids = run.labels()["id"].to_pylist()
+        held = {0: ("remove", None), 1: ("unsure", None), 2: ("keep", "1"), len(ids) - 1: ("remove", None)}
+        decisions = {ids[row]: decision(*what) for row, what in held.items()}
+        folder = tmp_path_factory.mktemp("removed") / "out"
+        export(run, verdict, decisions, folder, rules=Rules("all"))
+        return folder
+
+    def test_removed_rows_leave_every_table_and_are_listed(self, out, run):
+        ids = run.labels()["id"].to_pylist()
+        assert [row["id"] for row in read(out / "cleaned.csv")] == ids[1:-1]
+        assert np.load(out / "rows.npy").tolist() == list(range(1, len(ids) - 1))
+        for name in ("labels.npy", "given_labels.npy", "keep_mask.npy", "pred_probs.npy"):
+            assert len(np.load(out / name)) == len(ids) - 2, name
+        assert len(read(out / "label_issues.csv")) == len(ids) - 2
+        assert pq.read_table(out / "hf_labels.parquet")["id"].to_pylist() == ids[1:-1]
+        listed = read(out / "removed.csv")
+        assert [(row["id"], row["by"]) for row in listed] == [(ids[0], "tester"), (ids[-1], "tester")]
+        counts = json.loads((out / "export.json").read_text())["counts"]
+        assert counts.pop("rows") == sum(counts.values()) == len(ids) - 2
+
+    def test_unsure_rows_stay_as_given_and_are_listed(self, out, run):
+        row = read(out / "cleaned.csv")[0]
+        assert (row["label"], row["decided_by"]) == (row["given"], "nobody")
+        assert [one["id"] for one in read(out / "unsure.csv")] == [row["id"]]
+        actions = [(one["action"], one["label"]) for one in read(out / "decisions.csv")]
+        assert actions == [("remove", ""), ("unsure", ""), ("keep", "1"), ("remove", "")]
+
+    def test_retraining_leaves_them_out(self, out, run, tmp_path):
+        given = run.config().model_dump()
+        given["data"] |= {"labels": str(out / "cleaned.csv"), "trusted": str(out / "decisions.csv")}
+        again = api.fit(given | {"noise": None}, tmp_path / "again", settings={"train.epochs": 2})
+        before, after = (set(one.labels()["id"].to_pylist()) for one in (run, again))
+        assert after == before - {row["id"] for row in read(out / "removed.csv")}
+        assert api.reopen_data(again).fingerprint() == again.data()["fingerprint"]
+
+    def test_noise_is_described_without_them(self, out, run, tmp_path):
+        given = run.config().model_dump()
+        given["data"] |= {"trusted": str(out / "decisions.csv")}
+        again = api.fit(given, tmp_path / "again", settings={"train.epochs": 1})
+        assert len(api.reopen_data(again).train) == len(api.reopen_data(run).train) - 1
+
+
 class TestPlace:
     def test_a_folder_with_other_things_is_refused(self, run, verdict, tmp_path):
         (tmp_path / "mine.txt").write_text("x")

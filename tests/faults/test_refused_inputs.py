@@ -147,17 +147,17 @@ class TestOptions:
     @pytest.mark.parametrize("name", ["../..", "..car", "a..b", "os.", "a b.c"])
     def test_a_method_that_cannot_be_a_module(self, name, tmp_path, refused):
         error = refused("plan", write_npz(tmp_path / "a.npz"), "--method", name)
-        assert f"method.name: {name!r}" in error
+        assert f"--method: {name!r}" in error
 
     def test_more_threads_than_any_machine_has(self, tmp_path, refused):
         error = refused("plan", write_npz(tmp_path / "a.npz"), "--threads", 99999)
-        assert "train.threads" in error
+        assert "--threads: " in error
         assert "1024" in error
 
     def test_more_processes_than_the_machine_can_run(self, tmp_path, refused):
         """Lightning would start them all."""
         error = refused("fit", write_npz(tmp_path / "a.npz"), "--devices", 1000)
-        assert "train.devices: 1000" in error
+        assert "--devices: 1000" in error
 
     @pytest.mark.parametrize("width", [10**9, 10**12, 10**30])
     def test_a_network_wider_than_memory(self, width, tmp_path, refused):

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from surelabel.core.torchvision_import import import_torchvision
 from surelabel.errors import ConfigError
 from surelabel.models import make_backbone, start_from
-from surelabel.models.timm_models import import_torchvision
 
 
 def sizes(network, side):

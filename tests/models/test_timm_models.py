@@ -193,10 +193,10 @@ import sys
 from surelabel.models import make_backbone
 make_backbone("resnet18", (3, 8, 8))
 print("timm" in sys.modules)
-from surelabel.models.timm_models import import_torchvision, _operators
+from surelabel.core.torchvision_import import import_torchvision, OPERATORS
 import_torchvision()
 import torch, torchvision
-if _operators:  # declared by us, without an implementation
+if OPERATORS:  # declared by us, without an implementation
     try:
         torchvision.ops.nms(torch.zeros(1, 4), torch.zeros(1), 0.5)
     except (RuntimeError, NotImplementedError):

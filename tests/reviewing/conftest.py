@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
+from tests.reviewing.browsing import opened, process_server, read_only_server, server  # noqa: F401, fixtures
 
 from surelabel import api
 from surelabel.reviewing.access import KEY_HEADER, Access
@@ -31,6 +33,18 @@ def write_images(path: Path, num_samples: int = 60) -> Path:
     return path
 
 
+def write_photos(folder: Path, num_samples: int = 24) -> Path:
+    """Write JPEG files of 400 x 300 pixels: bright left half or bright right half."""
+    rng = np.random.default_rng(0)
+    for number in range(num_samples):
+        pixels = rng.integers(0, 60, (300, 400, 3)).astype(np.uint8)
+        pixels[:, slice(0, 200) if number % 2 else slice(200, 400)] += 150
+        path = folder / ("left" if number % 2 else "right") / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    return folder
+
+
 def settings(source: Path) -> dict:
     return {
         "data": {"source": str(source)},
@@ -42,10 +56,15 @@ def settings(source: Path) -> dict:
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, make_blobs) -> dict[str, RunDir]:
-    """Train a run on images and one on features, of which some are held out."""
+    """Train a run on images, one on features, of which some are held out, and one on photos."""
     folder = tmp_path_factory.mktemp("trained")
-    sources = {"images": write_images(folder / "images.npz"), "features": make_blobs(folder / "features.npz")}
-    changes = {"images": {}, "features": {"data.validation_fraction": 0.2}}
+    sources = {
+        "images": write_images(folder / "images.npz"),
+        "features": make_blobs(folder / "features.npz"),
+        "photos": write_photos(folder / "photos_data"),
+    }
+    few = {"data.image_size": 16, "train.epochs": 2}
+    changes = {"images": {}, "features": {"data.validation_fraction": 0.2}, "photos": few}
     return {name: api.fit(settings(source), folder / name, settings=changes[name]) for name, source in sources.items()}
 
 
@@ -97,8 +116,13 @@ def corpus_of_fixture():
 @pytest.fixture(scope="session")
 def open_review(trained):
     """Return a function that opens a run, or a copy of one, for review."""
-    opened = {name: (corpus_of(run), audit(run)) for name, run in trained.items()}
-    return lambda run, key: make_review(run, *opened[run.path.name], key, by="tester")
+    reopened = {name: (corpus_of(run), audit(run)) for name, run in trained.items()}
+    return lambda run, key: make_review(run, *reopened[run.path.name], key, by="tester")
+
+
+def decision(row, action="keep", **more):
+    """Return a decision on a row, as the page sends it."""
+    return {"id": row["id"], "action": action, "seen": row["seen"], **more}
 
 
 class Client:

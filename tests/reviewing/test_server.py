@@ -3,27 +3,21 @@
 import io
 import re
 import socket
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from tests.reviewing.conftest import plant_kinds
+from tests.reviewing.conftest import decision, plant_kinds
 
 import surelabel.reviewing
 from surelabel.errors import ConfigError, RunError
 from surelabel.reviewing.review import PageFilter, ProgressFilter
 from surelabel.reviewing.server import make_review, serve
 from surelabel.runs.decisions import FILE_NAME, Journal, Wish
-from surelabel.runs.entries import decode
 from surelabel.verdicts import audit
 
 PAGE = Path(surelabel.reviewing.__file__).parent / "page"
-
-
-def decision(row, action="keep", **more):
-    return {"id": row["id"], "action": action, "seen": row["seen"], **more}
 
 
 def test_rows_come_by_rank_with_all_that_the_page_shows(client):
@@ -71,12 +65,37 @@ def test_kinds_are_counted_and_shown(copied, corpus_of):
     assert one["given"] != other["given"]
     assert "duplicate" in one["kinds"]
     answer = review.rows(PageFilter(kind="outlier", low=0))
-    assert answer["num_found"] == answer["menus"]["kinds"]["outlier"] == 3
+    assert answer["num_found"] == 3
     assert all(row["evidence"]["isolation"] == 9 and row["partner"] is None for row in answer["rows"])
-    menus = review.rows(PageFilter())["menus"]["kinds"]
+    menus = review.progress(ProgressFilter())["menus"]["kinds"]
     assert menus == {**menus, "duplicate": 2, "outlier": 3, "ambiguous": 1}
     assert menus["wrong"] == len(review.rows(PageFilter(kind="wrong", low=0))["rows"])
     assert review.progress(ProgressFilter(kind="outlier", low=0))["inside"] == 3
+
+
+def test_a_request_can_ask_for_more_rows(client):
+    page = client()
+    assert len(page.rows(count=5)) == 5
+    assert len(page.rows(count=1000)) == len(page.review.suspects)
+    assert page.http.get("/api/rows", params={"count": 1001}).status_code == 422
+
+
+def test_counts_of_the_filters_follow_decisions(client):
+    page = client()
+
+    def menus(**wanted):
+        return page.http.get("/api/progress", params={"low": 0, **wanted}).json()["menus"]
+
+    before = menus()
+    given, suggested, count = before["pairs"][0]
+    row = page.rows(given=given, suggested=suggested)[0]
+    page.decide(decision(row))
+    now = menus()
+    assert now["given"][given] == before["given"][given] - 1
+    assert now["suggested"][suggested] == before["suggested"][suggested] - 1
+    assert [given, suggested, count - 1] in now["pairs"] or count == 1
+    assert menus(state="all") == before
+    assert menus(state="decided")["pairs"] == [[given, suggested, 1]]
 
 
 def test_progress_and_the_wrong_labels_left(client):
@@ -149,6 +168,26 @@ def test_decisions_conflicts_and_undo(client):
     assert undone["seen"] == 2
 
 
+def test_removed_and_unsure_rows(client):
+    page = client()
+    rows = page.rows()
+    page.decide(decision(rows[0], "remove"), decision(rows[1], "unsure"), decision(rows[2], "skip"))
+    found = page.http.get("/api/progress", params={"low": 0}).json()
+    assert (found["remove"], found["unsure"], found["skip"]) == (1, 1, 1)
+    assert (found["inside_decided"], found["inside_skipped"]) == (1, 2)
+    for state, row in zip(("removed", "unsure", "skipped"), rows, strict=False):
+        assert [one["id"] for one in page.rows(state=state)] == [row["id"]]
+    assert [row["id"] for row in page.rows()] == [row["id"] for row in rows[3:]]
+    table = audit(page.review.run_dir)
+    decided = dict(zip(table.columns["id"].tolist(), table.columns["decided"].tolist(), strict=True))
+    assert decided[rows[0]["id"]] == "(removed)"
+    assert decided[rows[1]["id"]] == decided[rows[2]["id"]] == ""
+    assert table.summary()["review"] == {"decided": 1, "wrong": 1, "removed": 1, "random": None}
+    assert page.post("/api/export", {}).json()["rows"] == 2
+    written = (page.review.run_dir.path / "decisions.csv").read_text(encoding="utf-8").splitlines()
+    assert [line.split(",")[-3] for line in written] == ["action", "remove", "unsure"]
+
+
 def test_choosing_the_given_class_is_keeping_it(client):
     page = client()
     row = page.rows()[0]
@@ -193,7 +232,9 @@ def test_export(client):
     page.decide(decision(rows[0]), decision(rows[1], "skip"))
     made = page.post("/api/export", {}).json()
     assert made["rows"] == 1
-    assert Path(made["file"]).read_text(encoding="utf-8").splitlines()[0] == "id,label,decided_at"
+    assert (
+        Path(made["file"]).read_text(encoding="utf-8").splitlines()[0] == "id,label,decided_at,action,by,disagreement"
+    )
 
 
 def test_names_reach_the_page_as_data_only(client):
@@ -241,142 +282,3 @@ def test_a_port_that_is_taken(copied, corpus_of):
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 takes a free one"):
             serve(run, corpus_of(run), audit(run), port, ready=lambda _: None)
-
-
-class TestLongJournal:
-    def test_requests_look_only_at_what_is_new(self, client, monkeypatch):
-        page = client()
-        journal = page.review.journal
-        journal.append([Wish(f"elsewhere {number}", "0", "keep") for number in range(2000)])
-        addresses = ("/api/rows?low=0", "/api/progress", "/api/run")
-        [page.http.get(address) for address in addresses]
-        page.review.live.refresh()
-        decoded, changed = [], []
-
-        def decode_and_count(line):
-            decoded.extend([line] if line else [])
-            return decode(line)
-
-        def change_and_count(self, since=None):
-            found = changes(self, since)
-            changed.append(len(found.book))
-            return found
-
-        changes = Journal.changes
-        monkeypatch.setattr("surelabel.runs.decisions.decode", decode_and_count)
-        monkeypatch.setattr(Journal, "changes", change_and_count)
-        row = page.rows()[0]
-        (now,) = page.decide(decision(row)).json()["rows"]
-        assert page.decide(decision(now, "undo")).status_code == 200
-        assert [page.http.get(address).status_code for address in addresses] == [200] * 3
-        page.review.live.refresh()
-        assert len(decoded) == 2, "each line is read once"
-        assert changed
-        assert max(changed) <= 1, "the same row was decided and undone"
-
-    def test_undo_of_the_last_decisions_after_a_reload(self, client):
-        page = client()
-        rows = page.rows()[:3]
-        for row in rows:
-            page.decide(decision(row))
-        page.decide(decision({**rows[1], "seen": 2}, "relabel", label=rows[1]["suggested"]))
-        page.decide(decision({**rows[1], "seen": 4}, "undo"))
-        recent = page.http.get("/api/run").json()["recent"]
-        assert recent == [{"id": row["id"], "seen": seen} for row, seen in zip(rows, (1, 5, 3), strict=True)]
-
-    def test_decisions_of_a_journal_that_was_replaced_do_not_count(self, client):
-        page = client()
-        page.decide(*(decision(row) for row in page.rows()[:5]))
-        assert page.http.get("/api/progress").json()["keep"] == 5
-        page.review.journal.path.unlink()
-        assert page.http.get("/api/progress").json()["keep"] == 0
-        page.decide(decision(page.rows()[0]))
-        page.review.live.refresh()
-        assert "After 1 decision:" in page.http.get("/api/progress").json()["estimate"]
-
-
-class TestDamage:
-    def test_the_page_warns_and_leaves_the_csv_alone(self, client, open_review):
-        page = client()
-        page.decide(*(decision(row) for row in page.rows()[:3]))
-        assert page.post("/api/export", {}).status_code == 200
-        path = page.review.journal.path
-        csv_file, content = path.with_name("decisions.csv"), path.read_bytes()
-        before = csv_file.read_bytes()
-        path.write_bytes(content.replace(b"keep", b"kelp", 1))
-        page.review = open_review(page.review.run_dir, "key")
-        assert any("line 1 cannot be read" in text for text in page.review.live.warnings)
-        with pytest.raises(RunError, match=r"line 1 cannot be read.*surelabel export .* --force"):
-            page.review.export()
-        assert csv_file.read_bytes() == before
-
-
-class TestRandomSample:
-    def test_rows_come_in_the_order_of_the_draw_and_decisions_are_marked(self, client):
-        page = client()
-        assert page.rows(queue="random") == []
-        assert page.post("/api/sample", {"count": 20}).json() == {"rows": 20}
-        rows = page.rows(queue="random")
-        assert [row["rank"] for row in rows] == list(range(1, 21))
-        body = {"decisions": [decision(rows[0]), decision(rows[1], "skip")], "queue": "random"}
-        assert page.post("/api/decisions", body).status_code == 200
-        assert [row["id"] for row in page.rows(queue="random")] == [row["id"] for row in rows[2:]]
-        held = page.review.journal.decisions()
-        assert {one.queue for one in held.values()} == {"random"}
-        other = next(row for row in page.rows() if row["id"] not in {one["id"] for one in rows})
-        refused = page.post("/api/decisions", {"decisions": [decision(other)], "queue": "random"})
-        assert refused.status_code == 400
-        assert "not in the random sample" in refused.json()["error"]
-
-    def test_a_row_skipped_elsewhere_is_still_asked_for(self, client):
-        page = client()
-        page.post("/api/sample", {"count": 5})
-        first = page.rows(queue="random")[0]
-        page.decide(decision(first, "skip"))
-        assert first["id"] in {row["id"] for row in page.rows(queue="random")}
-
-    @pytest.mark.parametrize("count", [0, -1, "many"])
-    def test_odd_sizes_are_refused(self, client, count):
-        assert client().post("/api/sample", {"count": count}).status_code == 422
-
-
-class TestLiveEstimate:
-    def test_numbers_change_and_orders_in_use_stay(self, client):
-        page = client()
-        rows = page.rows()
-        page.decide(*(decision(row) for row in rows[:8]))
-        page.review.live.refresh()
-        wanted = {"low": 0, "order": 0, "numbers": ",".join(str(row["number"]) for row in rows[8:20])}
-        found = page.http.get("/api/progress", params=wanted).json()
-        assert "After 8 decisions" in found["estimate"]
-        assert found["moved"] > 0
-        assert found["order"] > 0
-        now = [found["p_wrong"][str(row["number"])] for row in rows[8:20]]
-        assert now != [row["p_wrong"] for row in rows[8:20]]
-        assert [row["id"] for row in page.rows(order=0)] == [row["id"] for row in rows[8:]]
-        newest = page.rows(order=found["order"])
-        assert [row["p_wrong"] for row in newest] == sorted((row["p_wrong"] for row in newest), reverse=True)
-        assert page.http.get("/api/progress", params={**wanted, "order": found["order"]}).json()["moved"] == 0
-
-    def test_a_new_server_begins_with_the_newest_order(self, client, open_review):
-        page = client()
-        page.decide(*(decision(row) for row in page.rows()[:8]))
-        again = open_review(page.review.run_dir, "key")
-        page.review.live.refresh()
-        assert np.allclose(again.suspects.p_wrong, page.review.suspects.p_wrong)
-        assert again.live.estimate == page.review.live.estimate
-
-    def test_many_decisions_are_audited_in_the_background(self, client):
-        page = client()
-        for row in page.rows()[:5]:
-            page.decide(decision(row))
-        for _ in range(200):
-            found = page.http.get("/api/progress").json()
-            if not found["is_pending"]:
-                break
-            time.sleep(0.05)
-        assert "After 5 decisions" in found["estimate"]
-
-    @pytest.mark.parametrize("numbers", ["a", "1,", "-1", "1;2"])
-    def test_odd_numbers_are_refused(self, client, numbers):
-        assert client().http.get("/api/progress", params={"numbers": numbers}).status_code == 422

@@ -38,8 +38,12 @@ def test_decisions_and_their_lines(path):
         "action": "relabel",
         "label": "dog",
         "by": "ann",
+        "bulk": 1,
         "crc32": lines[1]["crc32"],
     }
+    (alone,) = journal.append([Wish("d", "cat", "keep")])
+    assert alone.bulk is None
+    assert "bulk" not in json.loads(path.read_text().splitlines()[-1])
     assert lines[1]["time"].endswith("+00:00")
 
 
@@ -163,10 +167,11 @@ def test_csv_has_what_training_may_trust(path, tmp_path):
     with (tmp_path / "decisions.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     held = journal.decisions()
+    more = {"by": "person", "disagreement": ""}
     assert rows == [
-        {"id": "a", "label": "cat", "decided_at": held["a"].time},
+        {"id": "a", "label": "cat", "decided_at": held["a"].time, "action": "keep", **more},
         # A spreadsheet would run the id as a formula; `fit --trusted` reads it without the '.
-        {"id": f"'{odd}", "label": "dog, big", "decided_at": held[odd].time},
+        {"id": f"'{odd}", "label": "dog, big", "decided_at": held[odd].time, "action": "relabel", **more},
     ]
     assert read_label_file(tmp_path / "decisions.csv").ids.tolist() == ["a", odd]
 

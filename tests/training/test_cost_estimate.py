@@ -49,8 +49,9 @@ def test_memory_is_that_of_inputs_tables_and_weights(repeated):
     found = plan(config_for(repeated))
     assert found.bytes["inputs"] == 26 * 4 * 4
     # CAR: targets (20, 2), how often each was corrected, and tau.
-    of_method, of_record = 2 + 1 + 1, 3 + 2 + 1
-    assert found.bytes["per-sample state"] == 20 * (of_method + of_record) * 4
+    of_method, of_record = 2 + 1 + 1, 3 + 2 + 1 + 4
+    of_course = 20 * (20 * (2 + 2 * (2 + 2)) + 4) + 4  # 20 rows at 20 checkpoints, in 16 bits; 20 epochs; the stride
+    assert found.bytes["per-sample state"] == 20 * (of_method + of_record) * 4 + of_course
     num_weights = (4 * 8 + 8) + (8 * 2 + 2) + (8 + 1)
     assert found.bytes["weights and optimiser"] == 3 * 4 * num_weights
 

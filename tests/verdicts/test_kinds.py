@@ -76,7 +76,8 @@ class TestIsolation:
 def test_columns_of_too_many_rows_are_without_outliers(monkeypatch):
     monkeypatch.setattr("surelabel.data.neighbours.MOST_ROWS", 50)
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
-    found = inspect_inputs(np.concatenate([x, x[:1]]), np.full((61, 2), 0.5), seed=0)
+    x = np.concatenate([x, x[:1]])
+    found = inspect_inputs(x, np.full((61, 2), 0.5), find_neighbours(x))
     assert found.keys() == {"rival", "duplicate_group"}
     assert found["duplicate_group"][[0, 60]].tolist() == [1, 1]
 
@@ -84,8 +85,9 @@ def test_columns_of_too_many_rows_are_without_outliers(monkeypatch):
 def test_several_sets_of_features_count_as_one():
     x = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
     by_input = np.full((60, 2), 0.5)
-    whole = inspect_inputs(x, by_input, seed=0)
-    for name, values in inspect_inputs({"one": x[:, :3], "two": x[:, 3:]}, by_input, seed=0).items():
+    neighbours = find_neighbours(x)
+    whole = inspect_inputs(x, by_input, neighbours)
+    for name, values in inspect_inputs({"one": x[:, :3], "two": x[:, 3:]}, by_input, neighbours).items():
         np.testing.assert_array_equal(values, whole[name])
 
 

@@ -44,6 +44,14 @@ def export(
         list[str] | None,
         typer.Option(metavar="SPLIT", help="Let the model relabel this held-out split too, e.g. validation."),
     ] = None,
+    annotators: Annotated[
+        str,
+        typer.Option(
+            metavar="last|majority|agree",
+            help="Of several annotators: the last decision, that of more than half, or that of all. Other rows count "
+            "as unsure.",
+        ),
+    ] = "last",
     images: Annotated[str | None, typer.Option(metavar="link|copy", help="The images too, in class folders.")] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Remove what an export wrote.")] = False,
     onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trained model as ONNX instead.")] = None,
@@ -70,16 +78,24 @@ def export(
         from surelabel.exporting import Rules
 
         rules = Rules(accept, min_probability, class_cap)
-        _write(run, folder, rules, json, rewrite=rewrite or [], images=images, force=force)
+        _write(run, folder, rules, json, rewrite=rewrite or [], images=images, force=force, annotators=annotators)
 
 
 def _write(
-    run: Path, folder: Path, rules: "Rules", json: bool, *, rewrite: list[str], images: str | None, force: bool
+    run: Path,
+    folder: Path,
+    rules: "Rules",
+    json: bool,
+    *,
+    rewrite: list[str],
+    images: str | None,
+    force: bool,
+    annotators: str,
 ) -> None:
     from surelabel.data.sources.image_files import original_files
     from surelabel.data.sources.objects import is_object
     from surelabel.exporting import export
-    from surelabel.runs.decisions import FILE_NAME, Journal
+    from surelabel.runs.decisions import FILE_NAME, REMOVE, RULES, UNSURE, Journal
     from surelabel.runs.locate import config_from_here
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
@@ -87,8 +103,10 @@ def _write(
     if images not in (None, "link", "copy"):
         raise ConfigError(f"--images {images}: expected link or copy")
     run_dir = RunDir.open(run)
-    table = audit(run_dir)
-    decisions = Journal(run / FILE_NAME).decisions()
+    if annotators not in RULES:
+        raise ConfigError(f"--annotators {annotators}: expected {', '.join(RULES)}")
+    table = audit(run_dir, annotators=annotators)
+    decisions = Journal(run / FILE_NAME, rule=annotators).decisions()
     paths = original_files(config_from_here(run_dir).data, map(str, table.columns["id"])) if images else None
     written = export(
         run_dir, table, decisions, folder, rules=rules, rewrite=rewrite, images=images, paths=paths, force=force
@@ -98,6 +116,8 @@ def _write(
     if json:
         before, after = written.cleaned.expected_right or (None, None)
         more = {"expected_right_before": before, "expected_right_after": after, "doubt": written.cleaned.doubt}
+        listed = {"removed": REMOVE, "unsure": UNSURE}
+        more |= {name: len(written.cleaned.list_decisions(action)) for name, action in listed.items()}
         console.say_json({"export": written.folder, **written.counts, **more})
         return
     _say_counts(run, table, written, has_more=rules.accept == "safe")
@@ -109,14 +129,23 @@ def _write(
 
 def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) -> None:
     """Print the counts, the expected number of right labels, and what to review first."""
+    from surelabel.runs.decisions import REMOVE, UNSURE
+
     counts, cleaned = written.counts, written.cleaned
     parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if name != "rows")
     console.say(f"{written.folder}: {counts['rows']:,} rows: {parts}")
+    for action, text in (
+        (REMOVE, "removed: removed.csv"),
+        (UNSURE, "unsure, for somebody else to look at: unsure.csv"),
+    ):
+        if count := len(cleaned.list_decisions(action)):
+            console.say(f"{count:,} row{'s'[: count != 1]} {text}")
     if table.review is not None:
         console.say_prose(table.sentences()[0])
     if cleaned.expected_right is not None:
         before, after = cleaned.expected_right
-        console.say(f"Labels expected to be right: {before:,.0f} before, {after:,.0f} after, of {len(table):,}")
+        of = f"{len(table):,}" if len(cleaned) == len(table) else f"{len(table):,} and {len(cleaned):,}"
+        console.say(f"Labels expected to be right: {before:,.0f} before, {after:,.0f} after, of {of}")
     else:
         console.say("Labels expected to be right: not known, before or after")
     if cleaned.doubt is not None:

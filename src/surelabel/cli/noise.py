@@ -13,7 +13,18 @@ from surelabel.config import RunConfig
 
 @app.command()
 @takes_some_settings(
-    "data", "root", "labels", "trusted", "label_column", "unreadable", "noise", "seed", "cache", "config", "set_"
+    "data",
+    "root",
+    "labels",
+    "trusted",
+    "label_column",
+    "text_column",
+    "unreadable",
+    "noise",
+    "seed",
+    "cache",
+    "config",
+    "set_",
 )
 def noise(
     settings: RunConfig,

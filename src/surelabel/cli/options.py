@@ -17,6 +17,7 @@ import typer.core
 
 import surelabel
 from surelabel import console
+from surelabel.cli.flags import naming_flags
 from surelabel.cli.help_texts import choices_text, default_text, method_names
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError, describe_os_error
@@ -145,15 +146,25 @@ def _add_options(shared: Mapping[str, inspect.Parameter], command: Callable[...,
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
-        # A command without --trust imports no method.
-        settings = configuration(**{"trust": True} | {name: given.pop(name) for name in shared})
-        command(settings=settings, **given)
+        chosen = {name: given.pop(name) for name in shared}
+        with naming_flags(_typed_fields(chosen["set_"] or [], chosen["config"])):
+            # A command without --trust imports no method.
+            command(settings=configuration(**{"trust": True} | chosen), **given)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*shared.values(), *own.values())]
     # Typer reads both attributes.
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {p.name: p.annotation for p in parameters}
     return with_options
+
+
+def _typed_fields(assignments: list[str], config: Path | None) -> set[str]:
+    """Return the settings that the user named themselves, with --set or in a file."""
+    typed = {assignment.partition("=")[0].strip() for assignment in assignments}
+    content = {} if config is None else read_config(config)
+    for part, fields in content.items():
+        typed |= {f"{part}.{name}" for name in fields} if isinstance(fields, dict) else {f"{part}.name"}
+    return typed
 
 
 def configuration(
@@ -179,11 +190,14 @@ def configuration(
     label_column: Annotated[
         str | None, typer.Option(metavar="NAME", help="Tables: the column with labels. Default: found by its name")
     ] = None,
+    text_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Tables: the column with text. Default: found by its content")
+    ] = None,
     unreadable: Annotated[
         str | None,
         typer.Option(
             metavar="refuse|skip",
-            help="Image files that cannot be read: stop, or go on without them. Default: refuse",
+            help="Rows whose image, text or features cannot be read: stop, or go on without them. Default: refuse",
         ),
     ] = None,
     noise: Annotated[
@@ -207,7 +221,7 @@ def configuration(
         typer.Option(
             metavar="NAME",
             help="Network: auto, mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet or "
-            f"timm:NAME (docs/networks.md). {default_text('model.name')}",
+            f"timm:NAME; for text hf:NAME or sentence:NAME (docs/networks.md). {default_text('model.name')}",
         ),
     ] = None,
     epochs: Annotated[
@@ -271,6 +285,7 @@ def configuration(
         "data.labels": labels,
         "data.trusted": trusted,
         "data.label_column": label_column,
+        "data.text_column": text_column,
         "data.unreadable": unreadable,
         "data.cache": _parse_switch("--cache", cache),
         "noise": _parse_noise(noise),

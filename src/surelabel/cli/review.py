@@ -19,6 +19,13 @@ def review(
     by: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who decides. Default: the user of this computer")
     ] = None,
+    annotator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Decide independently of other annotators, whose decisions you see only after your own.",
+        ),
+    ] = None,
     random: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Begin with N labels drawn at random: they tell how many are wrong."),
@@ -32,7 +39,7 @@ def review(
     from surelabel import api
     from surelabel.reviewing.review import CSV_NAME
     from surelabel.reviewing.server import find_user, open_page, serve
-    from surelabel.runs.decisions import FILE_NAME, FINAL, Journal
+    from surelabel.runs.decisions import DECIDED, FILE_NAME, Journal
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
 
@@ -48,9 +55,15 @@ def review(
         return
     table = audit(run_dir)
     warn_of_damage(run, table.damage)
-    journal = serve(run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, random=random)
-    count = sum(decision.action in FINAL for decision in journal.decisions().values())
+    journal = serve(
+        run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, annotator=annotator, random=random
+    )
+    count = sum(decision.action in DECIDED for decision in journal.decisions().values())
     console.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))
+    for pair in journal.agreement():
+        kappa = "not defined" if pair.kappa is None else f"{pair.kappa:.2f}"
+        agreed = f"{pair.num_agreed} of {pair.num_rows}"
+        console.say(f"{pair.one} and {pair.other} agree on {agreed} labels; Cohen's kappa: {kappa}")
 
 
 def _accept(journal: "Journal") -> None:

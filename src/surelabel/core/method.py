@@ -37,6 +37,11 @@ class Opinion:
     """(K, K) P(given label | true class), estimated from the given labels."""
 
 
+def no_opinion() -> Opinion | None:
+    """Return None: nothing says more than the given labels."""
+    return None
+
+
 @dataclass(frozen=True)
 class Task:
     """What a method may know about the job: neither clean labels nor the noise rate."""
@@ -59,7 +64,7 @@ class Task:
     """Rows of a batch, at most, unless a view has another size."""
     visits_per_epoch: float = 1.0
     """How often an epoch visits a row, on average; below 1 if it has a fixed number of batches."""
-    opinion: Callable[[], Opinion | None] = lambda: None
+    opinion: Callable[[], Opinion | None] = no_opinion
     """Forms a second opinion on the training rows, which takes seconds; None if there is none."""
 
     def epochs_of(self, fraction: float, least: int = 1) -> int:

@@ -62,6 +62,9 @@ class Corpus:
     image_defaults: ImageDefaults = field(default_factory=ImageDefaults)
     feature_names: tuple[str, ...] | None = None
     """Of inputs that are not images, if the source names them."""
+    has_term_weights: bool = False
+    """Whether features are made of the weights of terms: they share one scale, and a linear network
+    suits them."""
 
     @property
     def num_classes(self) -> int:
@@ -107,9 +110,15 @@ class Corpus:
 
 def refuse_not_finite(x: Inputs, ids: np.ndarray, source: str, part: str = "") -> None:
     """Raise if features in memory are NaN or infinite; others are noticed during training."""
+    bad = np.flatnonzero(~finite_rows(x))
+    if len(bad):
+        where = f"the first is row {bad[0]} (id {ids[bad[0]]})"
+        hint = "; data.unreadable=skip leaves such rows out" if part else ""  # predict has no such option
+        raise DataError(f"{source}: {len(bad)}{part} row(s) hold NaN or infinite values, {where}{hint}")
+
+
+def finite_rows(x: Inputs) -> np.ndarray:
+    """Return which rows (N,) are finite; inputs that are not in memory are taken to be."""
     if isinstance(x, Tensor) and x.is_floating_point():
-        bad = ~torch.isfinite(x).flatten(1).all(1)
-        if bad.any():
-            first, count = int(bad.nonzero()[0]), int(bad.sum())
-            where = f"the first is row {first} (id {ids[first]})"
-            raise DataError(f"{source}: {count}{part} row(s) hold NaN or infinite values, {where}")
+        return np.asarray(torch.isfinite(x).flatten(1).all(1))
+    return np.ones(len(x), dtype=bool)

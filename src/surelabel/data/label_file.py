@@ -3,10 +3,13 @@
 Corrected labels, confirmed labels, noisy labels and the scores of other tools are all read here.
 `csv_file` describes the format. Ids are text; they must not be blank and must be unique. Files that
 surelabel wrote have a ' before ids that a spreadsheet would run as formulas; it is removed here.
+
+A file of decisions has the columns `decided_at` and `action`. Its rows with the action `remove` are
+to leave the data, and those with another action than `keep` and `relabel` say nothing.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +29,8 @@ class LabelFile:
     values: np.ndarray | None
     """(N,) str: never blank; None if the file has no such column."""
     value_column: str | None
+    removed: np.ndarray = field(default_factory=lambda: np.array([], dtype=np.str_))
+    """(M,) str: ids of rows that are to leave the data; only files of decisions have them."""
 
     @property
     def path(self) -> str:
@@ -46,10 +51,12 @@ def read_label_file(
     needs_values: bool = True,
     strip: bool = True,
     allow_short_rows: bool = True,
+    has_decisions: bool = False,
 ) -> LabelFile:
     """Read the first of `id_columns` and of `value_columns` that the file has, in any case.
 
     Without `strip`, spaces around ids and values belong to them. Short rows end in blank cells.
+    `has_decisions` says that the file may be one of decisions.
     """
     table = read_csv(str(path), allow_short_rows)
     id_column = _find_column(table, id_columns)
@@ -57,8 +64,13 @@ def read_label_file(
     assert id_column is not None
     ids = _restore_ids(_read_cells(table, id_column, strip))
     _refuse_repeated_ids(table, ids)
+    removed = ids[:0]
+    if has_decisions and {"decided_at", "action"} <= set(table.names):
+        action = table.cells("action")
+        removed, is_known = ids[action == "remove"], np.isin(action, ("keep", "relabel"))
+        table, ids = table.filter(is_known), ids[is_known]
     values = None if value_column is None else _read_cells(table, value_column, strip)
-    return LabelFile(table, ids, values, value_column)
+    return LabelFile(table, ids, values, value_column, removed)
 
 
 def _find_column(table: Table, names: Sequence[str], is_required: bool = True) -> str | None:

@@ -4,7 +4,7 @@ Both are CSV files with id and label, which `label_file` reads. `data.labels` ov
 labels for the rows it names, and can label a source that has no labels. If the source fixes the
 order of its classes, whole numbers are positions in it, unless a class has such a name. A test row
 is only relabelled if no training row has its id. `data.trusted` names the rows whose label is
-right, and may give that label.
+right, and may give that label; rows that a person has removed are left out.
 """
 
 import logging
@@ -38,13 +38,13 @@ def relabel(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> tupl
 
 
 def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = None) -> Corpus:
-    """Mark the rows of `data.trusted`, and give them the labels of that file.
+    """Mark the rows of `data.trusted`, give them the labels of that file, and drop removed rows.
 
     If the file has no labels, those of `before` are confirmed: the labels before noise injection.
     """
     if config.trusted is None:
         return corpus
-    file = read_label_file(config.trusted, needs_values=False)
+    file = read_label_file(config.trusted, needs_values=False, has_decisions=True)
     _refuse_unknown_ids(file, corpus.parts.values(), config)
     labels = None
     if file.values is not None:
@@ -55,7 +55,18 @@ def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = Non
     held_out = corpus.validation
     if held_out is not None and source.validation is not None:
         held_out = _mark(held_out, source.validation, file, labels)
-    return replace(corpus, train=train, validation=held_out)
+    return _drop_removed(replace(corpus, train=train, validation=held_out), file, config)
+
+
+def _drop_removed(corpus: Corpus, file: LabelFile, config: DataConfig) -> Corpus:
+    """Leave out the training and held-out rows that a person has removed."""
+    if not len(file.removed):
+        return corpus
+    kept = [rows.subset(np.flatnonzero(~np.isin(rows.ids, file.removed))) for rows in corpus.labelled_parts]
+    corpus = replace(corpus, train=kept[0], validation=kept[1] if len(kept) > 1 else None)
+    _log.warning("%s: removes %d rows", file.path, len(file.removed))
+    corpus.validate(config.source)
+    return corpus
 
 
 def _mark(rows: Examples, before: Examples, file: LabelFile, labels: np.ndarray | None) -> Examples:

@@ -178,6 +178,7 @@ class Engine:
             finished=now.finished, stage=now.stage, epoch=now.epoch + 1, run_epoch=now.run_epoch + 1, is_open=True
         )
         self.metrics.open_epoch()
+        self.record.open_epoch(self.position.run_epoch)
         self.plan = [self._shorten(walk, number) for number, walk in enumerate(self._planned(stage))]
 
     def _planned(self, stage: Stage) -> Sequence[Pass]:
@@ -350,6 +351,8 @@ class Engine:
             snapshot = checkpoint.restore(state, {"method": self.method, "record": self.record}, self.method)
         self.position, self.plan = snapshot.position, snapshot.plan
         self.history, self.notes, self.best = snapshot.history, snapshot.notes, snapshot.best
+        if self.position.is_open:
+            self.record.open_epoch(self.position.run_epoch)
         self.metrics.load_state(snapshot.metrics)
         self.fabric.strategy.precision.load_state_dict(snapshot.precision)
         if self.position.stage:

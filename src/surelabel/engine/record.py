@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from surelabel.core.collective import gathered
 from surelabel.core.state import SampleStore
+from surelabel.engine.trajectory import UNKNOWN, Trajectory
 
 MOST_BYTES = 2**28
 """Above this size of the table, N x K x 4 bytes, mean class probabilities are not kept."""
@@ -18,7 +19,8 @@ class SampleRecord(nn.Module):
 
     The means are over all visits. What was learned or forgotten is decided once an epoch, by its
     last visit. `mean_probability` is the running mean of all class probabilities, an (N, K) table;
-    it is None where the table would be too large.
+    it is None where the table would be too large. `trajectory` is their course, from the last
+    visits in some epochs; it is None in a run that began without.
     """
 
     visits: Tensor
@@ -30,6 +32,9 @@ class SampleRecord(nn.Module):
     is_learned: Tensor
     mean_probability: SampleStore | None
     times_seen: SampleStore | None
+    trajectory: Trajectory | None
+    tracked: SampleStore | None
+    """In an epoch that ends with a checkpoint: the classes to track, and their p."""
 
     def __init__(self, given: Tensor, num_classes: int) -> None:
         super().__init__()
@@ -46,6 +51,11 @@ class SampleRecord(nn.Module):
         is_small = num_samples * num_classes * 4 <= MOST_BYTES
         self.mean_probability = SampleStore(num_samples, num_classes, fill=1 / num_classes) if is_small else None
         self.times_seen = SampleStore(num_samples, dtype=torch.int32) if is_small else None
+        self.trajectory = Trajectory(num_samples, num_classes)
+        has_classes = is_small and self.trajectory.num_tracked > 0
+        width = 2 * self.trajectory.num_tracked
+        self.tracked = SampleStore(num_samples, width, fill=UNKNOWN) if has_classes else None
+        self.is_tracking = False
 
     given: Tensor
 
@@ -54,6 +64,10 @@ class SampleRecord(nn.Module):
         if self.mean_probability is not None:
             self.mean_probability.distribute(shard=self.mean_probability.num_bytes > replicate_below)
 
+    def open_epoch(self, epoch: int) -> None:
+        """Begin an epoch, or go on with it in a run that was resumed."""
+        self.is_tracking = self.trajectory is not None and self.trajectory.takes(epoch)
+
     @torch.no_grad()
     def see(self, index: Tensor, logits: Tensor, label: Tensor) -> None:
         """Store what (B, K) logits say about the rows at `index`."""
@@ -61,9 +75,11 @@ class SampleRecord(nn.Module):
         self._count_visits(rows[rows >= 0])  # a second visit in an epoch replaces the stored first
         self.latest.write(index, self.values(logits, label))
         if self.mean_probability is not None and self.times_seen is not None:
-            times = self.times_seen.read(index)
-            self.mean_probability.blend(index, logits.softmax(1), momentum=times / (times + 1))
+            times, probability = self.times_seen.read(index), logits.softmax(1)
+            self.mean_probability.blend(index, probability, momentum=times / (times + 1))
             self.times_seen.write(index, times + 1)
+            if self.is_tracking and self.tracked is not None:
+                self.tracked.write(index, self._track(self.mean_probability.read(index), probability))
 
     @torch.no_grad()
     def see_all(self, logits: Tensor) -> None:
@@ -71,9 +87,18 @@ class SampleRecord(nn.Module):
         self.latest.replace(self.values(logits, self.given))
         if self.mean_probability is not None and self.times_seen is not None:
             times = self.times_seen.whole() + 1
-            mean = self.mean_probability.whole()
-            self.mean_probability.replace(mean.lerp_(logits.softmax(1).to(mean), (1 / times)[:, None]))
+            mean, probability = self.mean_probability.whole(), logits.softmax(1)
+            mean.lerp_(probability.to(mean), (1 / times)[:, None])
+            self.mean_probability.replace(mean)
             self.times_seen.replace(times)
+            if self.is_tracking and self.tracked is not None:
+                self.tracked.replace(self._track(mean, probability))
+
+    def _track(self, mean: Tensor, probability: Tensor) -> Tensor:
+        """Return (B, 6): the classes with the largest running mean, and their p."""
+        assert self.trajectory is not None
+        classes = mean.topk(self.trajectory.num_tracked, dim=1).indices
+        return torch.cat([classes.to(mean), probability.gather(1, classes).to(mean)], 1)
 
     @staticmethod
     def values(logits: Tensor, label: Tensor) -> Tensor:
@@ -106,13 +131,29 @@ class SampleRecord(nn.Module):
         first = learned & (self.first_learned == 0)
         self.first_learned = torch.where(first, epoch, self.first_learned).to(torch.int32)
         self.is_learned = learned
+        self._add_checkpoint(epoch)
         self.latest.rows.fill_(torch.nan)
 
+    def _add_checkpoint(self, epoch: int) -> None:
+        """Add to the trajectory what this epoch has to say, if its end is a checkpoint."""
+        if self.is_tracking and self.trajectory is not None and self.has_news:
+            tracked = None if self.tracked is None else self.tracked.rows[:-1]
+            self.trajectory.add(epoch, self.latest.rows[:-1, 1], tracked)
+        if self.tracked is not None:
+            self.tracked.rows.fill_(UNKNOWN)
+
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Load a saved state; a run that began without mean probabilities ends without them."""
+        """Load a saved state; a run that began without some of the tables ends without them."""
         if "mean_probability.rows" not in state_dict:
             self.mean_probability = self.times_seen = None
+        if "trajectory.epochs" not in state_dict:
+            self.trajectory = self.tracked = None
         return super().load_state_dict(state_dict, *args, **kwargs)
+
+    @property
+    def course_bytes(self) -> int:
+        """Size of the trajectory in bytes."""
+        return 0 if self.trajectory is None else sum(values.nbytes for values in self.trajectory.buffers())
 
     @property
     def has_news(self) -> bool:

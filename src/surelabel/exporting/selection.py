@@ -1,10 +1,11 @@
 """Choose the label each row has after cleaning, and record who decided it.
 
-A person's decision always wins: one from the review's journal (keep, relabel), else a label that
-was trusted when the run began. Skipping a row decides nothing. For all other rows, the rules of
-`verdicts/corrections.py` say whether the model's suggestion is accepted. Suspects whose suggestion
-is not accepted keep their label; a person should review them first. The model changes rows of a
-held-out split only if that split is named.
+A person's decision always wins: one from the review's journal (keep, relabel, remove), else a label
+that was trusted when the run began. Removed rows leave the cleaned data. Skipping a row decides
+nothing; a row that a person was unsure of keeps its label and is listed. For all other rows, the
+rules of `verdicts/corrections.py` say whether the model's suggestion is accepted. Suspects whose
+suggestion is not accepted keep their label; a person should review them first. The model changes
+rows of a held-out split only if that split is named.
 
 keep_mask belongs to the labels after cleaning. It is False where the given label looks wrong, that
 is, P(wrong) is at least `min_probability`, and no person has decided. Training on the rows it keeps
@@ -12,12 +13,12 @@ therefore uses no label that only the model has changed.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from surelabel.errors import ConfigError, RunError
-from surelabel.runs.decisions import FINAL, Decision
+from surelabel.runs.decisions import FINAL, REMOVE, UNSURE, Decision
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts.corrections import MOST_NAMED, Rules, accept, listed, losing_classes
@@ -43,7 +44,10 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Cleaned:
-    """All rows of a run, in the order of its labels.parquet: training rows, then held-out rows."""
+    """The rows of a run, in the order of its labels.parquet: training rows, then held-out rows.
+
+    Rows that a person has removed are not among them.
+    """
 
     class_names: tuple[str, ...]
     columns: dict[str, np.ndarray]
@@ -52,6 +56,10 @@ class Cleaned:
     """(N,) bool: keep_mask, as explained above."""
     quality: np.ndarray
     """(N,) label quality according to the method, in [0, 1]."""
+    position: np.ndarray
+    """(N,) the position of each row in labels.parquet."""
+    decisions: tuple[Decision, ...] = ()
+    """What persons decided, in the order of labels.parquet; without skipped rows."""
     warnings: tuple[str, ...] = ()
     losing: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """Classes that the model strips of most rows: number of rows lost, and of all rows."""
@@ -80,6 +88,10 @@ class Cleaned:
             "kept": int((self.keep & (by == "nobody")).sum()),
         }
 
+    def list_decisions(self, action: str) -> list[Decision]:
+        """Return the decisions with this action."""
+        return [one for one in self.decisions if one.action == action]
+
 
 def choose(
     run: RunDir,
@@ -102,20 +114,33 @@ def choose(
     label, by, at = given.copy(), np.full(len(given), "nobody", dtype=object), np.full(len(given), "", dtype=object)
     by[rows["verdict"] == "trusted"] = "person"
     unknown = _apply_decisions(rows["id"], decisions, audit.class_names, (label, by, at))
+    held = _list_decisions(rows["id"], given, by, decisions)
+    kept = ~np.isin(rows["id"], [one.id for one in held if one.action == REMOVE])
     undecided = by == "nobody"
     suspected = (p_wrong >= rules.min_probability) & undecided
     may_change = np.empty(len(given), dtype=bool)
-    may_change[order] = undecided & np.isin(rows["split"].astype(str), changeable)
+    unsure = np.isin(rows["id"], [one.id for one in held if one.action == UNSURE])
+    may_change[order] = undecided & ~unsure & np.isin(rows["split"].astype(str), changeable)
     accepted = accept(audit, rules, may_change)
     taken = accepted.rows[order]
     label[taken], by[taken], at[taken] = suggested[taken], "model", now
     columns = {name: rows[name] for name in ("id", "given", "suggested", "probability", "p_wrong", "split")}
     columns |= {"label": label, "decided_by": by, "decided_at": at, "changed": label != given}
-    ordered = {name: columns[name] for name in COLUMNS}
+    ordered = {name: columns[name][kept] for name in COLUMNS}
     losing = losing_classes(given, taken, audit.class_names)
     warnings = (*_warn_of_damage(audit), *_warn_of_unknown_rows(unknown), *_warn_of_lost_classes(losing))
-    expected = _expected_right(columns, audit.p_suggested[order]) if audit.can_tell else None
-    return Cleaned(audit.class_names, ordered, ~suspected, rows["quality"], warnings, losing, accepted.doubt, expected)
+    return Cleaned(
+        audit.class_names,
+        ordered,
+        ~suspected[kept],
+        rows["quality"][kept],
+        np.flatnonzero(kept),
+        held,
+        warnings,
+        losing,
+        accepted.doubt,
+        _expected_right(columns, audit.p_suggested[order], kept) if audit.can_tell else None,
+    )
 
 
 def _splits_to_change(split: np.ndarray, rewrite: Collection[str]) -> list[str]:
@@ -127,12 +152,18 @@ def _splits_to_change(split: np.ndarray, rewrite: Collection[str]) -> list[str]:
     return [TRAINING_SPLIT, *rewrite]
 
 
-def _expected_right(columns: Mapping[str, np.ndarray], p_suggested: np.ndarray) -> tuple[float, float]:
-    """Sum the probabilities that labels are right; those decided by a person count as right."""
+def _expected_right(
+    columns: Mapping[str, np.ndarray], p_suggested: np.ndarray, kept: np.ndarray
+) -> tuple[float, float]:
+    """Sum the probabilities that labels are right, before and after.
+
+    Those decided by a person count as right. Labels of rows that are not `kept` count as wrong
+    before, and not at all after.
+    """
     by, changed = columns["decided_by"], columns["changed"]
-    is_given_right = np.where(by == "person", ~changed, 1 - columns["p_wrong"]).astype(np.float64)
+    is_given_right = np.where(by == "person", ~changed & kept, 1 - columns["p_wrong"]).astype(np.float64)
     is_label_right = np.select([by == "person", by == "model"], [np.ones(len(by)), p_suggested], is_given_right)
-    return float(is_given_right.sum()), float(is_label_right.sum())
+    return float(is_given_right.sum()), float(is_label_right[kept].sum())
 
 
 def _audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
@@ -165,13 +196,30 @@ def _apply_decisions(
     label, by, at = into
     place = {name: row for row, name in enumerate(ids.tolist())}
     for name, decision in decisions.items():
-        if decision.action not in FINAL or name not in place:
+        if decision.action not in (*FINAL, REMOVE) or name not in place:
+            continue
+        row = place[name]
+        by[row], at[row] = "person", decision.time
+        if decision.action == REMOVE:
             continue
         if decision.label not in class_names:
             raise RunError(f"the decision on {name!r} names no class of this run: {decision.label!r}")
-        row = place[name]
-        label[row], by[row], at[row] = decision.label, "person", decision.time
+        label[row] = decision.label
     return [name for name in decisions if name not in place]
+
+
+def _list_decisions(
+    ids: np.ndarray, given: np.ndarray, by: np.ndarray, decisions: Mapping[str, Decision]
+) -> tuple[Decision, ...]:
+    """Return what persons decided; labels that were trusted when the run began are kept."""
+    found = []
+    for row, name in enumerate(ids.tolist()):
+        decision = decisions.get(name)
+        if decision is not None and decision.action in (*FINAL, REMOVE, UNSURE):
+            found.append(replace(decision, id=name))
+        elif by[row] == "person":
+            found.append(Decision(0, "", name, given[row], "keep", given[row], ""))
+    return tuple(found)
 
 
 def _warn_of_lost_classes(losing: Mapping[str, tuple[int, int]]) -> list[str]:

@@ -9,12 +9,19 @@ import numpy as np
 
 from surelabel.exporting.selection import Cleaned
 from surelabel.files import replace_csv
+from surelabel.runs.decisions import REMOVE, UNSURE, Decision
+from surelabel.runs.decisions_csv import write_decisions
 
-README = """Cleaned labels, written by surelabel. Rows are in the order of the run's labels.parquet in every file.
+README = """Cleaned labels, written by surelabel. Rows are in the order of the run's labels.parquet in every file,
+without those that a person has removed; rows.npy has their positions there.
 
 cleaned.csv, cleaned.parquet  id, label (after cleaning), given (before), suggested, probability (of the suggestion),
                               p_wrong, decided_by (model, person or nobody), decided_at, split, changed
-decisions.csv                 id, label, decided_at of the rows that persons have decided on
+decisions.csv                 id, label, decided_at, action (keep, relabel, remove or unsure) and by of the rows that
+                              persons have decided on, and what annotators who disagree have decided (disagreement);
+                              --trusted leaves out the rows with the action remove
+removed.csv                   id, given, decided_at, by of the rows for which none of the classes fits
+unsure.csv                    the same of rows that a person was unsure of: they stay, and somebody else should look
                               In csv files an id that a spreadsheet would run as a formula, because it begins with one
                               of = + - @ and is no number, has a ' before it, which --labels and --trusted remove.
                               Labels are written as they are.
@@ -44,18 +51,30 @@ A column for a Hugging Face data set whose rows have an id:
 """
 
 
-def write_tables(folder: Path, cleaned: Cleaned, probability: np.ndarray) -> None:
-    """Write all tables and arrays into an existing folder."""
+def write_tables(
+    folder: Path,
+    cleaned: Cleaned,
+    probability: np.ndarray,
+    disputed: Mapping[str, Mapping[str, Decision]] | None = None,
+) -> None:
+    """Write all tables and arrays into an existing folder.
+
+    `disputed` are the opinions of annotators who disagree, by id and name.
+    """
     columns = cleaned.columns
     _write_csv(folder / "cleaned.csv", columns)
     _write_cleaned_parquet(folder / "cleaned.parquet", cleaned)
-    _write_decisions(folder / "decisions.csv", cleaned)
+    write_decisions(folder / "decisions.csv", cleaned.decisions, disputed)
+    for name, action in (("removed.csv", REMOVE), ("unsure.csv", UNSURE)):
+        rows = [(one.id, one.given, one.time, one.by) for one in cleaned.list_decisions(action)]
+        replace_csv(folder / name, ("id", "given", "decided_at", "by"), rows, as_they_are=("given",))
     _write_issues(folder / "label_issues.csv", cleaned)
     _write_hugging_face(folder / "hf_labels.parquet", cleaned)
     np.save(folder / "labels.npy", cleaned.numbers("label"))
     np.save(folder / "given_labels.npy", cleaned.numbers("given"))
     np.save(folder / "keep_mask.npy", cleaned.keep)
-    np.save(folder / "pred_probs.npy", probability)
+    np.save(folder / "pred_probs.npy", probability[cleaned.position])
+    np.save(folder / "rows.npy", cleaned.position)
     names = json.dumps(list(cleaned.class_names), indent=2, ensure_ascii=False)
     (folder / "class_names.json").write_text(names + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(README, encoding="utf-8")
@@ -74,12 +93,6 @@ def _write_cleaned_parquet(path: Path, cleaned: Cleaned) -> None:
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({name: pa.array(values.tolist()) for name, values in cleaned.columns.items()}), path)
-
-
-def _write_decisions(path: Path, cleaned: Cleaned) -> None:
-    by_person = np.flatnonzero(cleaned.columns["decided_by"] == "person")
-    chosen = [cleaned.columns[name][by_person] for name in ("id", "label", "decided_at")]
-    replace_csv(path, ("id", "label", "decided_at"), zip(*chosen, strict=True))
 
 
 def _write_issues(path: Path, cleaned: Cleaned) -> None:

@@ -16,7 +16,7 @@ from surelabel.exporting.image_folder import check_images, write_images
 from surelabel.exporting.selection import Cleaned, choose
 from surelabel.exporting.tables import write_tables
 from surelabel.files import new_folder, refuse_link
-from surelabel.runs.decisions import FILE_NAME, Decision, Journal
+from surelabel.runs.decisions import FILE_NAME, REMOVE, UNSURE, Decision, Journal
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import TopK
@@ -61,9 +61,9 @@ def export(
     link or copy; `paths` then holds the file of each id. The source data are only read. A run whose
     journal is damaged is refused without `force`, because decisions may be lost.
     """
+    journal = Journal(run.path / FILE_NAME)
     if not force:
-        remedy = "export without these decisions with --force (in Python: force=True)"
-        Journal(run.path / FILE_NAME).refuse_damage(remedy)
+        journal.refuse_damage("export without these decisions with --force (in Python: force=True)")
     folder, rules = _resolve_link(Path(out), run), rules or Rules()
     _keep_out_of_data(folder, run)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -72,7 +72,7 @@ def export(
     with place.claimed(folder):
         _refuse_other_files(folder)
         with new_folder(folder) as fresh:
-            write_tables(fresh, cleaned, _probability(run))
+            write_tables(fresh, cleaned, _probability(run), journal.opinions(journal.disputed()))
             if images is not None and originals is not None:
                 write_images(fresh, cleaned, images, originals)
             manifest.write_manifest(fresh, _facts(run, cleaned, rules, rewrite, images, now))
@@ -128,6 +128,8 @@ def _facts(
         "images": images,
         "rewrite": list(rewrite),
         "counts": cleaned.counts(),
+        "removed": len(cleaned.list_decisions(REMOVE)),
+        "unsure": len(cleaned.list_decisions(UNSURE)),
         "expected_right": cleaned.expected_right
         and dict(zip(("before", "after"), cleaned.expected_right, strict=True)),
         "doubt": cleaned.doubt,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from surelabel.core.torchvision_import import import_torchvision
 from surelabel.errors import ConfigError
 from surelabel.models.images import PixelScale, image_shape
 from surelabel.models.weights import INSTALL
@@ -17,8 +18,6 @@ from surelabel.models.weights import INSTALL
 PREFIX = "timm:"
 _OURS = ("num_classes", "in_chans", "pretrained", "features_only", "checkpoint_path", "cache_dir")
 """Arguments of timm.create_model that follow from the data and from model.weights."""
-_operators: list[torch.library.Library] = []
-"""Kept alive, because operators are declared only as long as their library object exists."""
 
 
 class TimmBackbone(nn.Module):
@@ -110,26 +109,3 @@ def _import_timm() -> Any:
         reason = " ".join(str(error).split())
         raise ConfigError(f"model.name: the package timm cannot be imported: {reason}; try {INSTALL}") from None
     return timm
-
-
-def import_torchvision() -> None:
-    """Import torchvision even if its compiled part does not match a CPU build of torch.
-
-    timm needs torchvision, and PyPI's torchvision for Linux is compiled against CUDA. With a CPU
-    build of torch its library cannot be loaded, and the import fails with "operator
-    torchvision::nms does not exist", because torchvision refers to operators that were never
-    declared. No timm network uses them. Declared without an implementation, as below, they raise
-    an error when called, and the rest of torchvision works. This is done only after that exact
-    error, so an intact installation is left alone.
-    """
-    try:
-        import torchvision
-    except RuntimeError as error:
-        if "operator torchvision::" not in str(error):
-            raise
-        operators = torch.library.Library("torchvision", "DEF")  # type: ignore[no-untyped-call]  # torch has no types here
-        for name in ("nms", "qnms"):
-            signature = f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-            operators.define(signature)  # type: ignore[no-untyped-call]  # nor here
-        _operators.append(operators)
-        import torchvision  # noqa: F401  # imported for its side effects, which may now succeed

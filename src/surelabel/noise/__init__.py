@@ -25,6 +25,7 @@ __all__ = [
     "Manifest",
     "check_writable",
     "describe_differences",
+    "ids_sha256",
     "inject",
     "manifest_path",
     "parse_noise",

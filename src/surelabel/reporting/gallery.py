@@ -1,8 +1,9 @@
 """The gallery: the most suspicious samples of each class, drawn as thumbnails or as bars."""
 
+import contextlib
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,10 +11,13 @@ from PIL import Image
 from torch import Tensor
 
 from surelabel.data.corpus import Examples
-from surelabel.data.images.decode import to_image
+from surelabel.data.images.decode import Unreadable, to_image
+from surelabel.errors import DataError
 from surelabel.reporting.figures import data_uri
 from surelabel.reporting.reported_run import ReportedRun
 from surelabel.reporting.text import amount
+from surelabel.reporting.texts import mark_texts
+from surelabel.training.word_marks import Piece
 
 MAX_SAMPLES = 240
 """Samples in the whole report; this keeps the HTML file far below 5 MB."""
@@ -22,7 +26,7 @@ SAMPLES_PER_CLASS = (12, 6, 4, 3, 2)
 NUM_VALUES = 4
 """Features of a row that are written out as numbers."""
 SMALL_SIDE = 64
-"""Images up to this many pixels are stored as they are and enlarged with sharp edges."""
+"""Images up to this many pixels are stored without loss; arrays are enlarged with sharp edges."""
 THUMBNAIL_SIDE = 120
 JPEG_QUALITY = 70
 MAX_BARS = 64
@@ -53,7 +57,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Sample:
-    """A suspicious sample; without `thumbnail` and `bars` if the data could not be read again."""
+    """A suspicious sample; without image, text and bars if the data could not be read again."""
 
     id: str
     given: str
@@ -62,6 +66,8 @@ class Sample:
     p_wrong: float
     thumbnail: Thumbnail | None
     bars: Bars | None
+    words: list[Piece] | None = None
+    """Text in pieces."""
     note: str | None = None
 
 
@@ -124,23 +130,22 @@ class Painter:
 
     def __init__(self, run: ReportedRun, rows: list[int]) -> None:
         self.run = run
-        self.inputs = dict(self._read(rows))
         train = run.splits.get("train")
-        self.range = None if train is None or train.is_image else _FeatureRange(train)
+        self.texts = mark_texts(run, rows)
+        self.inputs = dict(self._read(rows)) if self.texts is None else {}
+        self.originals = run.find_originals() if self.inputs else None
+        is_features = train is not None and not train.is_image and self.texts is None
+        self.range = _FeatureRange(train) if train is not None and is_features else None
 
     def _read(self, rows: list[int]) -> Iterator[tuple[int, Tensor]]:
-        ids, split_of = self.run.columns["id"], self.run.columns["split"]
-        for split, examples in self.run.splits.items():
-            positions = {
-                row: self.run.positions[split, str(ids[row])]
-                for row in rows
-                if split_of[row] == split and (split, str(ids[row])) in self.run.positions
-            }
-            if positions:
-                yield from zip(positions, examples.x[torch.tensor(list(positions.values()))], strict=True)
+        for split, positions in self.run.locate(rows).items():
+            found = self.run.splits[split].x[torch.tensor(list(positions.values()))]
+            yield from zip(positions, found, strict=True)
 
     def legend(self) -> str | None:
         """Explain how to read the drawings; images need no explanation."""
+        if self.texts is not None:
+            return self.texts.legend
         if not self.inputs:
             return "The data could not be read again; the samples are named by their ids."
         if self.range is None:
@@ -154,20 +159,29 @@ class Painter:
         """Draw one row of the audit, with a note below."""
         values = {name: str(self.run.columns[name][row]) for name in ("id", "given", "suggested")}
         clean = str(self.run.columns["clean"][row]) if "clean" in self.run.columns else None
-        thumbnail = bars = None
-        if row in self.inputs:
+        thumbnail = bars = words = None
+        if self.texts is not None:
+            words = self.texts.pieces.get(row)
+        elif row in self.inputs:
             text = f"Sample {values['id']}: given {values['given']}, suggested {values['suggested']}"
             if self.range is None:
-                thumbnail = _make_thumbnail(self.inputs[row], text)
+                thumbnail = self._thumbnail(row, values["id"], text)
             else:
                 bars = _make_bars(self.inputs[row], self.range)
         p_wrong = float(self.run.audit.p_wrong[row])
-        return Sample(**values, clean=clean, p_wrong=p_wrong, thumbnail=thumbnail, bars=bars, note=note)
+        return Sample(**values, clean=clean, p_wrong=p_wrong, thumbnail=thumbnail, bars=bars, words=words, note=note)
+
+    def _thumbnail(self, row: int, id: str, text: str) -> Thumbnail:
+        """Draw the original, or what networks see where there is none or it cannot be read."""
+        if self.originals is not None and id in self.originals:
+            with contextlib.suppress(Unreadable, DataError):
+                found = _make_thumbnail(self.originals.read(id, THUMBNAIL_SIDE), text)
+                return replace(found, is_small=False)
+        return _make_thumbnail(to_image(self.inputs[row]), text)
 
 
-def _make_thumbnail(pixels: Tensor, text: str) -> Thumbnail:
-    """Encode an image (C, H, W) uint8: small ones without loss, large ones scaled down as JPEG."""
-    image = to_image(pixels)
+def _make_thumbnail(image: Image.Image, text: str) -> Thumbnail:
+    """Encode an image: small ones without loss, large ones scaled down as JPEG."""
     is_small = max(image.size) <= SMALL_SIDE
     uri = data_uri("image/png", _png(image)) if is_small else data_uri("image/jpeg", _jpeg(image))
     return Thumbnail(uri, is_small, text)

@@ -8,6 +8,8 @@ import numpy as np
 
 from surelabel.config import RunConfig
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.originals import Originals, find_originals
+from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 
@@ -84,6 +86,10 @@ class ReportedRun:
         known = self.columns["tau"][np.isfinite(self.columns["tau"])]
         return not len(known) or float(np.ptp(np.quantile(known, (0.02, 0.98)))) < MIN_TAU_SPREAD
 
+    def find_originals(self) -> Originals | None:
+        """Return the original images; None if the data could not be read again, or have none."""
+        return None if self.corpus is None else find_originals(config_from_here(self.run_dir).data, self.corpus)
+
     @cached_property
     def positions(self) -> dict[tuple[str, str], int]:
         """Position of each row within its split, by split and id."""
@@ -96,3 +102,13 @@ class ReportedRun:
             return {}
         held_out = self.corpus.validation
         return {"train": self.corpus.train} | ({} if held_out is None else {"validation": held_out})
+
+    def locate(self, rows: list[int]) -> dict[str, dict[int, int]]:
+        """Return where the inputs of rows of the audit are: position in its split, by split."""
+        ids, split_of = self.columns["id"], self.columns["split"]
+        found: dict[str, dict[int, int]] = {}
+        for row in rows:
+            key = str(split_of[row]), str(ids[row])
+            if key in self.positions:
+                found.setdefault(key[0], {})[row] = self.positions[key]
+        return found

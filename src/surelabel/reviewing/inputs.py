@@ -1,10 +1,14 @@
-"""Inputs as the page shows them: an image as PNG, features beside the means of two classes."""
+"""Inputs as the page shows them: an image as PNG, features beside the means of two classes.
+
+Originals are encoded again, so that nothing but pixels of the data set reaches the browser.
+"""
 
 import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from surelabel.data.corpus import Examples
@@ -12,6 +16,11 @@ from surelabel.data.images.decode import to_image
 
 MAX_MEASURED_ROWS = 20_000
 """Class means are taken from at most this many training rows, evenly spaced."""
+MAX_SIDE = 2560
+"""Of an original as the page shows it, in pixels."""
+LOSSLESS_SIDE = 256
+"""Pictures up to this size are sent without loss."""
+JPEG_QUALITY = 92
 MAX_VALUES = 200
 """Features that the page lists; the most telling ones come first."""
 
@@ -22,6 +31,16 @@ def encode_png(rows: Examples, position: int) -> bytes:
     image = to_image(rows.x[torch.tensor([position])][0])
     image.save(file, "PNG", compress_level=1)  # it does not leave this machine
     return file.getvalue()
+
+
+def encode_picture(picture: Image.Image) -> tuple[bytes, str]:
+    """Encode a picture, L or RGB; return the bytes and their media type."""
+    file = io.BytesIO()
+    if max(picture.size) <= LOSSLESS_SIDE:
+        picture.save(file, "PNG", compress_level=1)
+        return file.getvalue(), "image/png"
+    picture.save(file, "JPEG", quality=JPEG_QUALITY)
+    return file.getvalue(), "image/jpeg"
 
 
 class FeatureTable:

@@ -1,6 +1,8 @@
 """The requests of the page: the run, its suspects, a row's input, and writing decisions."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -9,19 +11,25 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from surelabel.data.corpus import Examples
+from surelabel.data.images.decode import Unreadable
+from surelabel.data.originals import Originals
 from surelabel.errors import DataError, RunError
-from surelabel.reviewing.inputs import FeatureTable, encode_png
+from surelabel.reviewing.content import RowContent
+from surelabel.reviewing.inputs import MAX_SIDE, FeatureTable, encode_picture, encode_png
 from surelabel.reviewing.live import LiveAudit
+from surelabel.reviewing.reasons import Reasons
 from surelabel.reviewing.states import RowStates
 from surelabel.reviewing.suspects import Filter, Suspects
-from surelabel.runs.decisions import RANDOM, Book, Conflict, Draw, Journal, Wish
+from surelabel.runs.decisions import RANDOM, Conflict, Decision, Draw, Journal, Wish
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts.audit import Auditor
 
 ROWS_PER_REQUEST = 60
+MOST_AT_ONCE = 1000
+"""Decisions in a request, and rows that a request can ask for."""
 NUM_RECENT = 200
-"""Decisions that can still be undone after a reload."""
+"""Decisions that can still be undone after a reload; more if they were made at once."""
 MOST_NUMBERS = 200
 """Rows whose P(wrong) the page can ask for at once."""
 CSV_NAME = "decisions.csv"
@@ -33,7 +41,7 @@ class DecisionRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     id: str
-    action: Literal["keep", "relabel", "skip", "undo"]
+    action: Literal["keep", "relabel", "remove", "unsure", "skip", "undo"]
     label: str | None = None
     seen: int = Field(ge=0)
     """The last journal entry about this row that the page had seen; 0 if none."""
@@ -44,7 +52,7 @@ class DecisionsRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    decisions: list[DecisionRequest] = Field(min_length=1, max_length=1000)
+    decisions: list[DecisionRequest] = Field(min_length=1, max_length=MOST_AT_ONCE)
     queue: Literal["random"] | None = None
     """random for decisions on the random sample."""
 
@@ -63,6 +71,7 @@ class PageFilter(Filter):
     after: int = Field(0, ge=0)
     order: int = Field(0, ge=0)
     """The number of the order of rows."""
+    count: int = Field(ROWS_PER_REQUEST, ge=1, le=MOST_AT_ONCE)
 
 
 class ProgressFilter(Filter):
@@ -76,10 +85,18 @@ class Review:
     """One run under review; each public method answers the requests to one address."""
 
     def __init__(
-        self, run: RunDir, suspects: Suspects, journal: Journal, features: FeatureTable | None, key: str
+        self,
+        run: RunDir,
+        suspects: Suspects,
+        journal: Journal,
+        features: FeatureTable | None,
+        key: str,
+        originals: Originals | None = None,
     ) -> None:
-        """`features` is None if the inputs are images."""
+        """`features` is None if the inputs are images; `originals` if these have no files."""
         self.run_dir, self.suspects, self.journal, self.features, self.key = run, suspects, journal, features, key
+        self.content = RowContent(run)
+        self.originals, self._decoding = originals, threading.Lock()
         self.states = RowStates(journal, suspects.row_of)
         self._drawn: Draw | None = None
         self.starts_random = False
@@ -88,6 +105,7 @@ class Review:
         self.live = LiveAudit(auditor, journal, self._take)
         suspects.update(self.live.audit, auditor.calibration.p_wrong)
         self._find_sample()
+        self.reasons = Reasons(run, suspects)
 
     def _take(self, audit: Audit) -> None:
         self.suspects.update(audit)
@@ -111,17 +129,24 @@ class Review:
         """Return what stays the same during a review, and the decisions that can be undone."""
         self.live.notify()  # another server may have written decisions
         self._find_sample()
-        recent = [one.id for one in self.journal.recent(NUM_RECENT) if one.id in self.suspects.row_of]
         return {
             "key": self.key,
             "name": self.run_dir.path.resolve().name,
             "path": str(self.run_dir.path),
             "classes": list(self.suspects.class_names),
             "is_image": self.features is None,
+            "has_originals": self.originals is not None,
             "is_calibrated": self.suspects.is_calibrated,
+            "annotator": self.journal.by if self.journal.is_independent else None,
             "starts_random": self.starts_random and len(self.suspects.sampled) > 0,
-            "recent": [{"id": id, "seen": standing.last} for id, standing in self.journal.find(recent).items()],
+            "recent": self._recent(),
         }
+
+    def _recent(self) -> list[list[dict[str, Any]]]:
+        """Return the decisions that can be undone; those that were made at once come together."""
+        bulks = [[one.id for one in bulk if one.id in self.suspects.row_of] for bulk in self.journal.recent(NUM_RECENT)]
+        book = self.journal.find(id for bulk in bulks for id in bulk)
+        return [[{"id": id, "seen": book[id].last} for id in bulk] for bulk in bulks if bulk]
 
     def rows(self, wanted: Annotated[PageFilter, Query()]) -> dict[str, Any]:
         """Return the next suspects that match a filter."""
@@ -129,13 +154,8 @@ class Review:
         ranks, rows = self.suspects.match(wanted, self.states, wanted.order)
         left = ranks >= wanted.after  # here ranks count from 0, on the page from 1
         ranks, rows = ranks[left], rows[left]
-        first = rows[:ROWS_PER_REQUEST].tolist()
-        book = self.journal.find(self.suspects.ids[row] for row in first)
-        shown = [
-            self._describe(row, book, rank) for rank, row in zip(ranks[:ROWS_PER_REQUEST].tolist(), first, strict=True)
-        ]
-        menus = None if wanted.after else self.suspects.menus(wanted)
-        return {"rows": shown, "num_found": len(rows), "menus": menus}
+        shown = self._describe(rows[: wanted.count].tolist(), ranks[: wanted.count].tolist())
+        return {"rows": shown, "num_found": len(rows)}
 
     def progress(self, wanted: Annotated[ProgressFilter, Query()]) -> dict[str, Any]:
         """Return the counts of the progress bar, the newest estimate, and P(wrong) of some rows."""
@@ -144,24 +164,69 @@ class Review:
         known = [number for number in numbers if number < len(self.suspects)]
         return {
             **self.suspects.progress(wanted, self.states),
+            "menus": self.suspects.menus(wanted, self.states),
             "is_pending": self.live.is_pending,
             "order": max(self.suspects.orders),
             "moved": self.suspects.num_moved(wanted, wanted.order, self.states),
+            "annotators": self._annotators(),
             "estimate": self.live.estimate,
             "warnings": self.live.warnings,
             "sampled": len(self.suspects.sampled),
             "p_wrong": {number: float(self.suspects.p_wrong[number]) for number in known},
         }
 
+    def _annotators(self) -> dict[str, Any]:
+        """Return how far annotators agree, and the number of rows on which they do not."""
+        return {
+            "agreement": [asdict(one) for one in self.journal.agreement()],
+            "disputed": sum(id in self.suspects.row_of for id in self.journal.disputed()),
+        }
+
+    def overview(self, wanted: Annotated[Filter, Query()]) -> dict[str, Any]:
+        """Return how many rows of each given class have each suggestion."""
+        self.states.update()
+        return self.suspects.overview(wanted, self.states)
+
+    def why(self, split: str, position: int) -> dict[str, Any]:
+        """Return the reasons for the verdict on a row."""
+        rows = self.suspects.split_with(split, position)
+        if rows is None:
+            raise DataError("there is no such sample in this run")
+        return self.reasons.describe(self.suspects.row_of[str(rows.ids[position])])
+
     def image(self, split: str, position: int) -> Response:
-        """Return the image of a row."""
+        """Return the image of a row, as networks see it."""
         rows = self._find(split, position, is_image=True)
         return Response(encode_png(rows, position), media_type="image/png")
+
+    def original(
+        self, split: str, position: int, side: Annotated[int, Query(ge=16, le=MAX_SIDE)] = MAX_SIDE
+    ) -> Response:
+        """Return the original image of a row, scaled down if it is larger than `side`."""
+        rows = self._find(split, position, is_image=True)
+        id = str(rows.ids[position])
+        if self.originals is None or id not in self.originals:
+            raise DataError("this row has no original image")
+        try:
+            with self._decoding:  # one at a time, because large ones take much memory
+                content, media_type = encode_picture(self.originals.read(id, side))
+        except Unreadable as error:
+            raise DataError(f"{id}: {error}") from None
+        return Response(content, media_type=media_type)
 
     def row_values(self, split: str, position: int) -> list[Any]:
         """Return the features of a row beside the means of its two classes."""
         rows = self._find(split, position, is_image=False)
         return self._features_of(self.suspects.row_of[str(rows.ids[position])])
+
+    def row_content(self, split: str, position: int) -> dict[str, Any]:
+        """Return the text of a row, in pieces, and the columns of its table."""
+        rows = self.suspects.split_with(split, position)
+        if rows is None:
+            raise DataError("there is no such sample in this run")
+        row = self.suspects.row_of[str(rows.ids[position])]
+        given, suggested = int(self.suspects.given[row]), int(self.suspects.suggested[row])
+        return self.content.describe(rows, position, given, suggested)
 
     def decide(self, request: DecisionsRequest) -> Any:
         """Write decisions; answer 409 with the current rows if someone else decided first."""
@@ -197,12 +262,27 @@ class Review:
         return Wish(request.id, given, action, request.label if action == "relabel" else None, request.seen, queue)
 
     def _current_rows(self, ids: Sequence[str]) -> list[dict[str, Any]]:
-        book = self.journal.find(ids)
-        return [self._describe(self.suspects.row_of[id], book) for id in ids]
+        rows = [self.suspects.row_of[id] for id in ids]
+        return self._describe(rows, rows)
 
-    def _describe(self, row: int, book: Book, rank: int | None = None) -> dict[str, Any]:
-        preview = [] if self.features is None else self._features_of(row)[:4]
-        return {**self.suspects.describe(row, book.get(self.suspects.ids[row]), rank), "preview": preview}
+    def _describe(self, rows: Sequence[int], ranks: Sequence[int]) -> list[dict[str, Any]]:
+        """Return everything the page shows of these rows."""
+        ids = [self.suspects.ids[row] for row in rows]
+        book, opinions = self.journal.find(ids), self.journal.opinions(ids)
+        return [
+            {
+                **self.suspects.describe(row, book.get(id), rank),
+                "preview": [] if self.features is None else self._features_of(row)[:4],
+                "opinions": self._visible(opinions.get(id, {})),
+            }
+            for id, row, rank in zip(ids, rows, ranks, strict=True)
+        ]
+
+    def _visible(self, opinions: Mapping[str, Decision]) -> list[dict[str, Any]]:
+        """Return what annotators decided; an annotator sees it only after an own decision."""
+        if self.journal.is_independent and self.journal.by not in opinions:
+            return []
+        return [{name: getattr(one, name) for name in ("by", "action", "label", "time")} for one in opinions.values()]
 
     def _features_of(self, row: int) -> list[Any]:
         assert self.features is not None
@@ -212,6 +292,8 @@ class Review:
 
 
 def write_csv(run: RunDir, journal: Journal) -> int:
-    """Write RUN/decisions.csv, unless decisions are lost; return the number of its rows."""
+    """Write RUN/decisions.csv, of all annotators, unless decisions are lost; return its size."""
+    if journal.is_independent:
+        journal = Journal(journal.path)
     journal.refuse_damage(f"write {CSV_NAME} without these decisions with surelabel export {run.path} --force")
     return journal.to_csv(run.path / CSV_NAME)

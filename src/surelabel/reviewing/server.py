@@ -21,6 +21,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from surelabel.data.corpus import Corpus
+from surelabel.data.originals import find_originals
 from surelabel.errors import ConfigError, RunError, SurelabelError
 from surelabel.reviewing.access import HOST, Access, Guard
 from surelabel.reviewing.inputs import FeatureTable
@@ -28,13 +29,17 @@ from surelabel.reviewing.limits import MAX_HEADER_BYTES, MOST_CONNECTIONS, BodyL
 from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects
 from surelabel.runs.decisions import FILE_NAME, Journal
+from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import TopK
 from surelabel.verdicts import Audit
+from surelabel.verdicts.audit import Auditor
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 MOST_TEXT = 300
 """Characters of a message about a request that is not valid."""
+MOST_NAME = 100
+"""Characters of an annotator's name."""
 STOP_SECONDS = 2
 """Time that requests in progress have to finish after Ctrl-C."""
 
@@ -47,17 +52,22 @@ def serve(
     *,
     ready: Callable[[str], None],
     by: str | None = None,
+    annotator: str | None = None,
     random: int | None = None,
 ) -> Journal:
     """Serve the page until Ctrl-C, SIGTERM or SIGHUP, then write RUN/decisions.csv.
 
     `ready` is called with the address of the page; port 0 picks a free port. `by` is the name
-    recorded with each decision, by default that of the system's user. `random` draws so many labels
-    at random, and the page begins with them.
+    recorded with each decision, by default that of the system's user. `annotator` is the name of
+    someone who decides independently of others. `random` draws so many labels at random, and the
+    page begins with them.
     """
+    if annotator is not None:
+        check_name(annotator)
     with contextlib.closing(_bind(port)) as listener:
         access = Access(listener.getsockname()[1])
-        review = make_review(run_dir, corpus, audit, access.key, by or find_user())
+        who = annotator or by or find_user()
+        review = make_review(run_dir, corpus, audit, access.key, who, is_independent=annotator is not None)
         if random is not None:
             review.journal.draw(random)
             review.starts_random = True
@@ -105,15 +115,24 @@ def _stopping_on_signals(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def make_review(run_dir: RunDir, corpus: Corpus, audit: Audit, key: str, by: str = "person") -> Review:
-    """Open a run for review, with the data that it was trained on."""
+def make_review(
+    run_dir: RunDir, corpus: Corpus, audit: Audit, key: str, by: str = "person", *, is_independent: bool = False
+) -> Review:
+    """Open a run for review, with the data that it was trained on.
+
+    `is_independent` is for an annotator who decides independently of others.
+    """
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
         raise RunError(
             f"{run_dir.path}: the data have changed since this run was trained; review a run on today's data"
         )
+    journal = Journal(run_dir.path / FILE_NAME, by, is_independent=is_independent)
+    if is_independent:  # what others decided changes P(wrong) and suggestions, which would tell of it
+        audit = Auditor(run_dir).audit(journal)
     suspects = Suspects(audit, corpus, _probability(run_dir, corpus))
     features = None if corpus.train.is_image else FeatureTable(corpus.train, corpus.num_classes, corpus.feature_names)
-    return Review(run_dir, suspects, Journal(run_dir.path / FILE_NAME, by), features, key)
+    originals = find_originals(config_from_here(run_dir).data, corpus)
+    return Review(run_dir, suspects, journal, features, key, originals)
 
 
 def make_app(review: Review, access: Access) -> ASGIApp:
@@ -123,10 +142,14 @@ def make_app(review: Review, access: Access) -> ASGIApp:
         "/": assets.index,
         "/page/{name}": assets.file,
         "/image/{split}/{position}": review.image,
+        "/original/{split}/{position}": review.original,
         "/api/run": review.run,
         "/api/rows": review.rows,
         "/api/progress": review.progress,
+        "/api/overview": review.overview,
         "/api/values/{split}/{position}": review.row_values,
+        "/api/content/{split}/{position}": review.row_content,
+        "/api/why/{split}/{position}": review.why,
     }
     for address, answer in reading.items():
         app.add_api_route(address, answer, methods=["GET"], response_model=None)
@@ -193,6 +216,12 @@ def _probability(run_dir: RunDir, corpus: Corpus) -> np.ndarray | None:
     if "probability" not in samples.column_names:
         return None
     return TopK.from_table(samples, "probability", corpus.num_classes).dense()
+
+
+def check_name(annotator: str) -> None:
+    """Raise unless this can be the name of an annotator."""
+    if not annotator.strip() or len(annotator) > MOST_NAME or not annotator.isprintable():
+        raise ConfigError(f"--annotator {annotator[:MOST_NAME]!r}: expected a name of 1 to {MOST_NAME} characters")
 
 
 def _bind(port: int) -> socket.socket:

@@ -20,6 +20,8 @@ NUM_CANDIDATES = 10
 """Likeliest classes listed for a row: one for each digit key."""
 NUM_PAIRS = 12
 """Pairs of given and suggested class offered as filters."""
+MOST_IN_OVERVIEW = 24
+"""Classes in the table of pairs."""
 NUM_ORDERS = 20
 """Orders of rows that are remembered for pages that were loaded with them."""
 MOST_COMPARED = 1000
@@ -43,7 +45,9 @@ class Filter(BaseModel):
     """Lowest P(wrong)."""
     high: float = Field(1.0, ge=0, le=1)
     """Highest P(wrong)."""
-    state: Literal["open", "decided", "skipped", "all"] = "open"
+    state: Literal["open", "decided", "removed", "disputed", "unsure", "skipped", "all"] = "open"
+    sort: Literal["suspicion", "given", "suggested"] = "suspicion"
+    """given and suggested put rows of one class together, the most suspicious first."""
     queue: Literal["suspects", "random"] = "suspects"
     """random shows the random sample, whatever the other filters are."""
 
@@ -136,14 +140,23 @@ class Suspects:
 
     def match(self, wanted: Filter, states: RowStates, order: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return the ranks (from 0) and the numbers of the matching rows, in this order."""
-        is_random = wanted.queue == "random"
-        listed = self.sampled if is_random else self.order(order)
-        chosen = self._is_inside(wanted)
-        if wanted.state != "all":
-            decided, skipped = states.decided(), states.skipped(is_random)
-            chosen = chosen & {"open": ~decided & ~skipped, "decided": decided, "skipped": skipped}[wanted.state]
+        listed = self.sampled if wanted.queue == "random" else self._sort(self.order(order), wanted.sort)
+        chosen = self._is_inside(wanted) & self._has_state(wanted, states)
         ranks = np.flatnonzero(chosen[listed])
         return ranks, listed[ranks]
+
+    def _sort(self, rows: np.ndarray, by: str) -> np.ndarray:
+        """Return rows sorted by a class; within it they keep their order."""
+        if by == "suspicion":
+            return rows
+        classes = {"given": self.given, "suggested": self.suggested}[by]
+        sorted_rows: np.ndarray = rows[np.argsort(classes[rows], kind="stable")]
+        return sorted_rows
+
+    def _has_state(self, wanted: Filter, states: RowStates) -> np.ndarray:
+        """Return (N,) bool: rows in the state that the filter wants."""
+        is_all = wanted.state == "all"
+        return np.ones(len(self), dtype=bool) if is_all else states.has(wanted.state, wanted.queue == "random")
 
     def _is_inside(self, wanted: Filter) -> np.ndarray:
         """Return (N,) bool: rows with matching classes and P(wrong), decided or not."""
@@ -161,7 +174,7 @@ class Suspects:
 
     def progress(self, wanted: Filter, states: RowStates) -> dict[str, Any]:
         """Count decisions, overall and inside the filter, and the wrong labels probably left."""
-        decided, skipped = states.decided(), states.skipped(wanted.queue == "random")
+        decided, skipped = states.decided(), states.set_aside(wanted.queue == "random")
         inside = self._is_inside(wanted)
         return {
             "rows": len(self),
@@ -172,18 +185,43 @@ class Suspects:
             "inside_skipped": int((inside & skipped).sum()),
         }
 
-    def menus(self, wanted: Filter) -> dict[str, Any]:
-        """Return the choices of the filters, with counts for the chosen range of P(wrong).
+    def menus(self, wanted: Filter, states: RowStates) -> dict[str, Any]:
+        """Return the choices of the filters, with counts of the rows in the chosen state.
 
-        Kinds are counted over all rows, because most rows that are not wrong have a low P(wrong).
+        Classes are counted in the chosen range of P(wrong). Kinds are counted in all of it, because
+        most rows that are not wrong have a low P(wrong).
         """
-        inside = self._is_inside(wanted.model_copy(update={"given": None, "suggested": None}))
+        shown = self._has_state(wanted, states)
+        inside = shown & self._is_inside(wanted.model_copy(update={"given": None, "suggested": None}))
         given, suggested = self.given[inside], self.suggested[inside]
         return {
             "given": self._count_classes(given),
             "suggested": self._count_classes(suggested),
             "pairs": self._frequent_pairs(given, suggested),
-            "kinds": {kind: int(self._has_kind(kind).sum()) for kind in KINDS if kind in self.kinds.flags},
+            "kinds": {kind: int((shown & self._has_kind(kind)).sum()) for kind in KINDS if kind in self.kinds.flags},
+        }
+
+    def overview(self, wanted: Filter, states: RowStates) -> dict[str, Any]:
+        """Count the pairs of given and suggested class, and the rows of each given class.
+
+        Of many classes, those with most rows whose suggestion differs are counted.
+        """
+        inside = self._has_state(wanted, states)
+        inside &= self._is_inside(wanted.model_copy(update={"given": None, "suggested": None}))
+        given, suggested, size = self.given[inside], self.suggested[inside], len(self.class_names)
+        differs = given != suggested
+        involved = np.bincount(given[differs], minlength=size) + np.bincount(suggested[differs], minlength=size)
+        shown = np.sort(np.argsort(-involved, kind="stable")[:MOST_IN_OVERVIEW])
+        place = np.full(size, -1)
+        place[shown] = np.arange(len(shown))
+        counts = np.zeros((len(shown), len(shown)), dtype=np.int64)
+        is_shown = differs & (place[given] >= 0) & (place[suggested] >= 0)
+        np.add.at(counts, (place[given[is_shown]], place[suggested[is_shown]]), 1)
+        return {
+            "classes": [self.class_names[number] for number in shown],
+            "counts": counts.tolist(),
+            "sizes": np.bincount(self.given, minlength=size)[shown].tolist(),
+            "num_left": size - len(shown),
         }
 
     def _count_classes(self, numbers: np.ndarray) -> dict[str, int]:
@@ -198,13 +236,13 @@ class Suspects:
         found = [(*divmod(int(pairs[at]), len(names)), int(counts[at])) for at in most]
         return [(names[one], names[two], count) for one, two, count in found]
 
-    def describe(self, row: int, standing: Standing | None, rank: int | None = None) -> dict[str, Any]:
+    def describe(self, row: int, standing: Standing | None, rank: int) -> dict[str, Any]:
         """Return everything the page shows of a row; `rank` counts from 0."""
         split, position = self.positions[row]
         decision = standing.decision if standing else None
         return {
             "number": row,
-            "rank": (row if rank is None else rank) + 1,
+            "rank": rank + 1,
             "id": self.ids[row],
             "split": split,
             "position": position,

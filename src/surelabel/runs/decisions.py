@@ -32,12 +32,16 @@ from itertools import islice
 from pathlib import Path
 
 from surelabel import files
-from surelabel.errors import RunError, SurelabelError
+from surelabel.errors import ConfigError, RunError, SurelabelError
+from surelabel.runs.decisions_csv import write_decisions
 from surelabel.runs.entries import (
     ACTIONS,
+    DECIDED,
     DRAW,
     FINAL,
     RANDOM,
+    REMOVE,
+    UNSURE,
     Acceptance,
     Damage,
     Decision,
@@ -47,14 +51,19 @@ from surelabel.runs.entries import (
     encode,
 )
 from surelabel.runs.entry_count import read_count, write_count
+from surelabel.runs.opinions import LAST, RULES, Agreement, RowBook
 from surelabel.runs.standings import Book, Changes, Place, Standing
 
 __all__ = [
     "ACTIONS",
+    "DECIDED",
     "DRAW",
     "FILE_NAME",
     "FINAL",
     "RANDOM",
+    "REMOVE",
+    "RULES",
+    "UNSURE",
     "Book",
     "Changes",
     "Conflict",
@@ -103,14 +112,28 @@ class Conflict(SurelabelError):
 class Journal:
     """The decisions on the labels of one run, shared by everyone who has it open."""
 
-    def __init__(self, path: str | Path, by: str = "person", sync: Callable[[int], None] = os.fsync) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        by: str = "person",
+        sync: Callable[[int], None] = os.fsync,
+        *,
+        is_independent: bool = False,
+        rule: str = LAST,
+    ) -> None:
+        """`is_independent` shows and makes the decisions of the annotator `by` only.
+
+        Otherwise `rule`, one of RULES, says which decision of several annotators counts.
+        """
+        if rule not in RULES:
+            raise ConfigError(f"annotators: {rule!r} is no rule; expected {', '.join(RULES)}")
         self.path, self.by, self._sync = Path(path), by, sync
+        self.is_independent, self.rule = is_independent, rule
         self._mutex = threading.Lock()
         self._forget()
 
     def _forget(self) -> None:
-        self._book: Book = {}
-        self._entries: list[Decision] = []
+        self._rows = RowBook(self.by if self.is_independent else None, self.rule)
         self._draw: Draw | None = None
         self._numbering, self._beginning = Numbering(), object()
         self._offset = self._inode = 0
@@ -118,7 +141,7 @@ class Journal:
         """The CRC-32 of the bytes before the offset."""
 
     def decisions(self) -> dict[str, Decision]:
-        """Return the valid decisions (keep, relabel, skip) by id, in the order they were made."""
+        """Return the valid decisions by id, in the order they were made."""
         held = [standing.decision for standing in self.book().values() if standing.decision is not None]
         return {decision.id: decision for decision in sorted(held, key=lambda decision: decision.sequence)}
 
@@ -130,24 +153,47 @@ class Journal:
         """Return the rows that were decided on since a place; all rows without one."""
         with self._mutex:
             self._read()
-            place = Place(self._beginning, len(self._entries))
+            place = Place(self._beginning, len(self._rows.entries))
             if since is None or since.beginning is not self._beginning:
-                return Changes(dict(self._book), place, is_anew=True)
-            fresh = islice(self._entries, since.num_decisions, None)
-            return Changes({entry.id: self._book[entry.id] for entry in fresh}, place, is_anew=False)
+                return Changes(dict(self._rows.standings), place, is_anew=True)
+            fresh = islice(self._rows.entries, since.num_decisions, None)
+            return Changes({entry.id: self._rows.standings[entry.id] for entry in fresh}, place, is_anew=False)
 
     def find(self, ids: Iterable[str]) -> Book:
         """Return the decisions on these rows, without those that nobody has decided on."""
         with self._mutex:
             self._read()
-            return {id: self._book[id] for id in ids if id in self._book}
+            return {id: self._rows.standings[id] for id in ids if id in self._rows.standings}
 
-    def recent(self, most: int) -> list[Decision]:
-        """Return the last valid decisions, in the order they were made."""
+    def recent(self, most: int) -> list[list[Decision]]:
+        """Return the last `most` valid decisions in order; those made at once come together."""
         with self._mutex:
             self._read()
-            valid = (entry for entry in reversed(self._entries) if self._book[entry.id].decision is entry)
-            return list(islice(valid, most))[::-1]
+            return self._rows.recent(most)
+
+    def opinions(self, ids: Iterable[str] | None = None) -> dict[str, dict[str, Decision]]:
+        """Return the decisions of annotators on these rows, or on all, by id and name."""
+        with self._mutex:
+            self._read()
+            return self._rows.opinions(ids)
+
+    def disputed(self) -> set[str]:
+        """Return the rows on which annotators disagree."""
+        with self._mutex:
+            self._read()
+            return set(self._rows.disputed)
+
+    def unsure(self) -> set[str]:
+        """Return the rows for which somebody asks for another opinion."""
+        with self._mutex:
+            self._read()
+            return set(self._rows.unsure)
+
+    def agreement(self) -> list[Agreement]:
+        """Return how far each two annotators agree."""
+        with self._mutex:
+            self._read()
+            return self._rows.agreement()
 
     def damage(self) -> Damage:
         """Return what cannot be read or is missing and was not accepted; False if nothing is."""
@@ -219,24 +265,25 @@ class Journal:
         with self._writing() as file:
             self._check(wishes)
             now = _now()
-            entries = [self._entry(wish, number, now) for number, wish in enumerate(wishes, self._numbering.next)]
+            first = self._numbering.next
+            bulk = first if len(wishes) > 1 else None
+            entries = [self._entry(wish, number, now, bulk) for number, wish in enumerate(wishes, first)]
             self._write(file, b"".join(map(encode, entries)))
         return entries
 
     def to_csv(self, path: str | Path, *, force: bool = False) -> int:
-        """Write kept and relabelled rows as a csv for `fit --trusted`, and return their number.
+        """Write all decisions but skipped rows as a csv for `fit --trusted`; return their number.
 
         A damaged journal is refused without `force`: the csv would lack decisions.
         """
         if not force:
             self.refuse_damage("write a csv without these decisions with force=True")
-        held = [decision for decision in self.decisions().values() if decision.action in FINAL]
-        rows = [(decision.id, decision.label, decision.time) for decision in held]
-        files.replace_csv(Path(path), ("id", "label", "decided_at"), rows)
+        held = [one for one in self.decisions().values() if one.action in (*DECIDED, UNSURE)]
+        write_decisions(Path(path), held, self.opinions(self.disputed()))
         return len(held)
 
     def _check(self, wishes: Sequence[Wish]) -> None:
-        standings = {wish.id: self._book.get(wish.id, Standing()) for wish in wishes}
+        standings = {wish.id: self._rows.standings.get(wish.id, Standing()) for wish in wishes}
         if len(standings) < len(wishes):
             raise RunError("the same row was given twice; expected one decision for each")
         stale = [wish.id for wish in wishes if wish.seen != standings[wish.id].last]
@@ -245,15 +292,26 @@ class Journal:
         for wish in wishes:
             if wish.action not in ACTIONS:
                 raise RunError(f"{wish.action!r} is no decision; possible are {', '.join(ACTIONS)}")
-            if wish.action == "undo" and standings[wish.id].decision is None:
+            if wish.action == "undo" and self._rows.own(wish.id).decision is None:
                 raise RunError(f"there is no decision on {wish.id!r} to undo")
 
-    def _entry(self, wish: Wish, sequence: int, now: str) -> Decision:
+    def _entry(self, wish: Wish, sequence: int, now: str, bulk: int | None) -> Decision:
         label = {"keep": wish.given, "relabel": wish.label}.get(wish.action)
         if wish.action == "undo":
-            before = self._book[wish.id].before
+            before = self._rows.own(wish.id).before
             label = before.decision.label if before is not None and before.decision is not None else None
-        return Decision(sequence, now, wish.id, wish.given, wish.action, label, self.by, wish.queue)
+        return Decision(
+            sequence,
+            now,
+            wish.id,
+            wish.given,
+            wish.action,
+            label,
+            self.by,
+            wish.queue,
+            bulk,
+            self.is_independent or None,
+        )
 
     def _write(self, file: int, content: bytes) -> None:
         """Append and sync; remove what could not be written whole, so that half is never read."""
@@ -310,8 +368,7 @@ class Journal:
         if isinstance(entry, Draw):
             self._draw = entry
             return True
-        self._book[entry.id] = self._book.get(entry.id, Standing()).take(entry)
-        self._entries.append(entry)
+        self._rows.take(entry)
         return True
 
 

@@ -3,6 +3,9 @@
     {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat",
      "action": "relabel", "label": "dog", "by": "ann", "crc32": "0a1b2c3d"}
 
+Decisions that were made at once have the number of the first of them as `bulk`. Annotators decide
+independently of each other; their decisions have `"independent": true`.
+
 `crc32` is the checksum of the line without it. Lines of older versions have none; they must hold
 nothing but the fields that those versions wrote.
 
@@ -21,15 +24,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-ACTIONS = ("keep", "relabel", "skip", "undo")
+ACTIONS = ("keep", "relabel", "remove", "unsure", "skip", "undo")
 FINAL = ("keep", "relabel")
 """Actions after which a label is known."""
+REMOVE, UNSURE = "remove", "unsure"
+"""None of the classes fits, so that the row leaves the data; and: somebody else should look."""
+DECIDED = (*FINAL, REMOVE)
+"""Actions after which nothing is left to decide."""
 DRAW = "draw"
 ACCEPT = "accept"
 RANDOM = "random"
 """The queue of random labels."""
 MOST_NAMED = 5
 """Lines that a message names one by one."""
+_OPTIONAL = ("queue", "bulk", "independent")
 _CHECKED = re.compile(rb'(.*), "crc32": "([0-9a-f]{8})"\}', re.DOTALL)
 
 
@@ -44,12 +52,16 @@ class Decision:
     id: str
     given: str
     action: str
-    """keep, relabel, skip or undo."""
+    """One of ACTIONS."""
     label: str | None
-    """The label from now on: the given one for keep, None for skip, the previous one for undo."""
+    """The label from now on: the given one for keep, the previous one for undo; None if open."""
     by: str
     queue: str | None = None
     """random for a decision in the queue of random labels."""
+    bulk: int | None = None
+    """The number of the first of several decisions that were made at once."""
+    independent: bool | None = None
+    """True for the opinion of an annotator, whom `by` names (opinions.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +94,8 @@ Entry = Decision | Draw | Acceptance
 
 
 def encode(entry: Entry) -> bytes:
-    """Return an entry as a line; a decision outside the random queue names no queue."""
-    content = {name: value for name, value in asdict(entry).items() if name != "queue" or value is not None}
+    """Return an entry as a line, without optional fields that have no value."""
+    content = {name: value for name, value in asdict(entry).items() if name not in _OPTIONAL or value is not None}
     line = json.dumps(content).encode()
     return line[:-1] + b', "crc32": "%08x"}\n' % zlib.crc32(line)
 
@@ -128,10 +140,11 @@ def _make_entry(content: dict[str, Any], has_more: bool) -> Entry | None:
         return Draw(**values)
     if content["action"] == ACCEPT:
         return Acceptance(**values)
-    label, queue = (content.get(name) for name in ("label", "queue"))
-    if not isinstance(label, str | None):
+    label, queue, bulk = (content.get(name) for name in ("label", "queue", "bulk"))
+    if not isinstance(label, str | None) or not isinstance(bulk, int | None):
         return None
-    return Decision(**values, label=label, queue=RANDOM if queue == RANDOM else None)
+    queue, independent = RANDOM if queue == RANDOM else None, content.get("independent") is True or None
+    return Decision(**values, label=label, queue=queue, bulk=bulk, independent=independent)
 
 
 @dataclass(frozen=True)

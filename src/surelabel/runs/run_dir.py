@@ -4,6 +4,8 @@
     data.json            schema version, class names, input shape, sizes, hash of the training data
     noise.json           manifest of injected noise, if any
     env.json             versions, machine, device, processes
+    encoder.json         how text, or columns of a table, become features, if they do
+    encoder.safetensors  weights of the terms of text, and directions that they are reduced to
     features.safetensors the frozen backbone, if the run trains on its features
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
@@ -18,6 +20,8 @@ and, when training has ended:
 
     calibration.parquet  the curves of P(wrong) by training alone
     second_opinion.json  the models of the second opinion and how many errors they would find
+    trajectory.safetensors   p of the given and of three other classes, at up to 20 checkpoints
+    neighbours.safetensors   the nearest rows of each row, if there are not too many
     samples.parquet      the verdict on every row, with P(wrong) as it was when training ended
     model.safetensors    the weights
     done                 a summary; its presence says that the run is finished
@@ -49,6 +53,8 @@ READABLE_SCHEMAS = (1, 2)
 """Schema 1 (version 0.1.0) stores neither P(wrong) nor a calibration; `verdicts` fits them."""
 CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
+ENCODER_FILE, ENCODER_TENSORS = "encoder.json", "encoder.safetensors"
+TRAJECTORY_FILE, NEIGHBOURS_FILE = "trajectory.safetensors", "neighbours.safetensors"
 FOLDS_FOLDER = "folds"
 METRICS_FILE = "metrics.jsonl"
 SUSPECTS_FILE = "suspects.json"
@@ -60,10 +66,20 @@ START_FILES = (
     "noise.json",
     "labels.parquet",
     "features.safetensors",
+    ENCODER_TENSORS,
+    ENCODER_FILE,
     "head.json",
 )
 """Files written before data.json, whose presence says that a run has begun."""
-END_FILES = (CALIBRATION_FILE, OPINION_FILE, "samples.parquet", "model.safetensors", "done")
+END_FILES = (
+    CALIBRATION_FILE,
+    OPINION_FILE,
+    TRAJECTORY_FILE,
+    NEIGHBOURS_FILE,
+    "samples.parquet",
+    "model.safetensors",
+    "done",
+)
 """Files written when training has ended, in this order."""
 RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.pt", SUSPECTS_FILE, *END_FILES)
 """All files that training writes."""
@@ -292,8 +308,20 @@ class RunDir:
 
     def second_opinion(self) -> dict[str, Any]:
         """Return second_opinion.json; empty for runs without one."""
-        is_written = (self.path / OPINION_FILE).exists() or self._checksums.lists(OPINION_FILE)
-        return self._read_json(OPINION_FILE) if is_written else {}
+        return self._read_json(OPINION_FILE) if self.has(OPINION_FILE) else {}
+
+    def encoder(self) -> dict[str, Any] | None:
+        """Return encoder.json; None if the inputs of the run are images or numbers."""
+        return self._read_json(ENCODER_FILE) if self.has(ENCODER_FILE) else None
+
+    def has(self, name: str) -> bool:
+        """Return whether the run has a file, or had it: a lost one is an error when it is read."""
+        return (self.path / name).exists() or self._checksums.lists(name)
+
+    def remove(self, name: str) -> None:
+        """Delete a file of an interrupted start."""
+        self._checksums.forget(name)
+        (self.path / name).unlink(missing_ok=True)
 
     def require_done(self) -> None:
         """Raise an error that says how to finish the run if training has not ended."""
@@ -315,6 +343,11 @@ class RunDir:
             return found
         except (OSError, SafetensorError) as error:
             raise RunError(f"{file}: not readable: {' '.join(str(error).split())}") from None
+
+    def find_tensors(self, name: str) -> dict[str, Any]:
+        """Return the tensors of a file that a run may lack; none if it does."""
+        is_written = (self.path / name).exists() or self._checksums.lists(name)
+        return self.tensors(name) if is_written else {}
 
     def _read_table(self, name: str) -> Any:
         import pyarrow as pa

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from surelabel import methods, models, noise
 from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig
-from surelabel.core.method import Method, Opinion, Task
+from surelabel.core.method import Method, Opinion, Task, no_opinion
 from surelabel.core.stages import seed_of
 from surelabel.data import load_corpus
 from surelabel.data.augment import Augment, input_statistics
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.encoding.cells import Encoder
 from surelabel.data.loader import Loader
 from surelabel.data.relabel import mark_trusted
 from surelabel.errors import ConfigError
@@ -27,13 +28,18 @@ MEASURED_ROWS, MEASURED_BYTES = 4096, 2**27
 
 
 def corpus(
-    data: DataConfig, noise_config: NoiseConfig | None, seed: int, given: Any = None
+    data: DataConfig,
+    noise_config: NoiseConfig | None,
+    seed: int,
+    given: Any = None,
+    encoder: Encoder | None = None,
 ) -> tuple[Corpus, noise.Manifest | None]:
     """Load the data set, or the object `given` for it, and inject noise if configured.
 
-    Noise goes into the labels of training and held-out rows.
+    Noise goes into the labels of training and held-out rows. The `encoder` of an earlier run makes
+    features of text; without it, one is fitted.
     """
-    loaded = load_corpus(data, given)
+    loaded = load_corpus(data, given, encoder)
     if noise_config is None:
         return mark_trusted(loaded, data), None
     parts = loaded.labelled_parts
@@ -56,10 +62,14 @@ def _restate(manifest: noise.Manifest, corpus: Corpus) -> noise.Manifest:
     """Describe the labels that are trained on: confirmed ones are set after the draw."""
     parts = corpus.labelled_parts
     num_set = sum(int(part.trusted.sum()) for part in parts if part.trusted is not None)
-    if not num_set:
+    num_removed = manifest.num_samples - sum(map(len, parts))
+    if not num_set and not num_removed:
         return manifest
     label, clean = (torch.cat([getattr(part, name) for part in parts]).numpy() for name in ("label", "clean"))
-    return noise.restate(manifest, clean, label, f"then {num_set} confirmed labels set")
+    remark = f"then {num_set} confirmed labels set" + (f" and {num_removed} rows removed" if num_removed else "")
+    restated = noise.restate(manifest, clean, label, remark)
+    ids = np.concatenate([part.ids for part in parts])
+    return restated.model_copy(update={"ids_sha256": noise.ids_sha256(ids)}) if num_removed else restated
 
 
 def _make_reader(parts: list[Examples]) -> noise.Inputs:
@@ -148,6 +158,8 @@ def normalisation(corpus: Corpus) -> tuple[Tensor, Tensor]:
     else:
         most = max(1, min(MEASURED_ROWS, MEASURED_BYTES // (math.prod(x.shape[1:]) * x.dtype.itemsize)))
         mean, std = input_statistics(x if isinstance(x, Tensor) else x[_spread_rows(len(x), most)])
+    if corpus.has_term_weights:
+        std = torch.full_like(std, float(std.square().mean().sqrt()))
     shape = (-1, *[1] * (len(x.shape) - 2))
     return mean.view(shape), std.view(shape)
 
@@ -165,7 +177,7 @@ def task(
     seed: int,
     scale: tuple[Tensor, Tensor],
     trusted: Tensor | None = None,
-    opinion: Callable[[], Opinion | None] = lambda: None,
+    opinion: Callable[[], Opinion | None] = no_opinion,
 ) -> Task:
     """Make the task of a method: labels, lengths, and a factory of networks drawn from `seed`."""
     return Task(

@@ -146,7 +146,7 @@ def _count_bytes(config: RunConfig, corpus: Corpus) -> dict[str, int]:
     weights = sum(p.numel() * p.element_size() for net in method.networks().values() for p in net.parameters())
     return {
         "inputs": sum(_num_bytes(part.x) for part in _parts(corpus).values()),
-        "per-sample state": sum(store.num_bytes for store in stores),
+        "per-sample state": sum(store.num_bytes for store in stores) + record.course_bytes,
         "weights and optimiser": weights * OPTIMISER_COPIES[config.optimiser.name],
     }
 

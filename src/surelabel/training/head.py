@@ -4,7 +4,8 @@ A network of two hidden layers memorises a thousand embeddings with all their wr
 one cannot, and predicts new rows better. On other features it is the other way round. So before a
 run on feature vectors a few candidates are trained as the run will be, but for fewer epochs and
 without a fifth of the rows. The candidate whose predictions fit the given labels of those rows best
-is taken. No clean label takes part. A setting that the user made is never changed.
+is taken. No clean label takes part. A setting that the user made is never changed. Weights of
+terms in texts always get a linear network, and only its weight decay is compared.
 """
 
 import math
@@ -86,7 +87,8 @@ def settle(config: RunConfig, corpus: Corpus, train: Train) -> tuple[RunConfig, 
     config = _like_warm_start(config, corpus)
     comparison = compare_what(config, corpus)
     if comparison is None:
-        return config, {}
+        usual = next(_candidates(config, corpus), None) if corpus.has_term_weights else None
+        return (config if usual is None else usual.apply(config)), {}
     splits = [_split(config, corpus, number) for number in range(comparison.num_splits)]
     tried = [_measure(candidate, comparison, config, splits, train) for candidate in comparison.candidates]
     best = min(tried, key=lambda candidate: candidate.loss)
@@ -99,6 +101,8 @@ def settle(config: RunConfig, corpus: Corpus, train: Train) -> tuple[RunConfig, 
 
 def compare_what(config: RunConfig, corpus: Corpus) -> Comparison | None:
     """Return what to compare; None if nothing is open, or if it would cost more than the run."""
+    if config.train.devices > 1 or "WORLD_SIZE" in os.environ:
+        return None  # several processes would have to agree
     candidates, num_rows = list(_candidates(config, corpus)), len(corpus.train)
     most = min(MOST_VISITS, num_rows * config.train.epochs)
     per_epoch = len(candidates) * num_rows * (1 - HELD_OUT)
@@ -131,13 +135,12 @@ def _is_open(model: ModelConfig, corpus: Corpus) -> bool:
 def _candidates(config: RunConfig, corpus: Corpus) -> Iterator[Candidate]:
     """Yield what the user left open; nothing if the inputs are not vectors."""
     model, optimiser = config.model, config.optimiser
-    if config.train.devices > 1 or "WORLD_SIZE" in os.environ:
-        return  # several processes would have to agree
     if model.cache_features:
         shapes = [model.head]
     elif _is_open(model, corpus):
         usual = backbone_options("mlp")["widths"].default
-        shapes = [tuple(model.options["widths"])] if "widths" in model.options else [usual, ()]
+        open_shapes = [()] if corpus.has_term_weights else [usual, ()]
+        shapes = [tuple(model.options["widths"])] if "widths" in model.options else open_shapes
     else:
         return
     for widths in shapes:

@@ -12,7 +12,10 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.data import read_inputs
 from surelabel.data.corpus import refuse_not_finite
+from surelabel.data.encoding import stored
+from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
 from surelabel.data.inputs import Inputs, LazyInputs
+from surelabel.data.sources.tables import frames
 from surelabel.errors import RunError
 from surelabel.files import replace_csv
 from surelabel.models import Extractor
@@ -35,13 +38,14 @@ class TrainedModel:
         weights: dict[str, Tensor],
         extractor: Extractor | None = None,
         device: str = "cpu",
+        encoder: Encoder | None = None,
     ) -> None:
         """Build the method and load its weights.
 
         `given` (N,) are the labels of the training rows: buffers of some methods are as long.
         """
         self.config, self.class_names, self.input_shape = config, class_names, input_shape
-        self.device = torch.device(device)
+        self.device, self.encoder = torch.device(device), encoder
         self.extractor = None if extractor is None else extractor.to(self.device).eval()
         shape = input_shape if extractor is None else (extractor.num_features,)
         scale_shape = (shape[0], *[1] * (len(shape) - 1))
@@ -64,11 +68,11 @@ class TrainedModel:
         run_dir.require_done()
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
         extractor = cached_features.load(run_dir) if config.model.cache_features else None
-        shape, stored = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
-        parts = _with_image_size(config, shape, stored), tuple(data["class_names"]), shape, given
+        shape, whole = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
+        parts = _with_image_size(config, shape, whole), tuple(data["class_names"]), shape, given
         weights = run_dir.tensors(run_dir.weights_file.name)
         try:
-            return cls(*parts, weights, extractor, device)
+            return cls(*parts, weights, extractor, device, stored.read(run_dir))
         except RunError as error:
             raise RunError(f"{run_dir.weights_file}: {error}") from None
 
@@ -81,11 +85,11 @@ class TrainedModel:
         """Pickle the parts to build it from: a module would include its per-sample tables."""
         extractor = None if self.extractor is None else copy.deepcopy(self.extractor).cpu()
         parts = self.config, self.class_names, self.input_shape, self.method.given.cpu(), self.weights(), extractor
-        return type(self), parts
+        return type(self), (*parts, "cpu", self.encoder)
 
     @torch.no_grad()
     def predict_proba(self, x: Any, batch_size: int = 512) -> np.ndarray:
-        """Return (N, K) class probabilities of raw inputs (N, *input_shape)."""
+        """Return (N, K) class probabilities of inputs (N, *input_shape), of texts or of a frame."""
         return self._sweep(self.method.predict, x, batch_size)
 
     def predict(self, x: Any, batch_size: int = 512) -> np.ndarray:
@@ -110,6 +114,8 @@ class TrainedModel:
         return raw if self.extractor is None else self.extractor(raw)
 
     def _check(self, x: Any) -> Inputs:
+        if self.encoder is not None and not isinstance(x, LazyInputs | Tensor):
+            x = self._as_cells(x, self.encoder)
         inputs = x if isinstance(x, LazyInputs) else torch.as_tensor(x)
         if tuple(inputs.shape[1:]) != self.input_shape:
             raise ValueError(
@@ -117,6 +123,14 @@ class TrainedModel:
             )
         # float64 is the default of NumPy, and networks cannot multiply it with their weights.
         return inputs.float() if isinstance(inputs, Tensor) and inputs.dtype == torch.float64 else inputs
+
+    def _as_cells(self, x: Any, encoder: Encoder) -> Any:
+        """Return texts, or the rows of a frame, as inputs; features are returned as they are."""
+        if frames.accepts(x):
+            cells, _ = frames.read_inputs(x, self.config.data.model_copy(update=encoder.settings), UNENCODED)
+            return cells.with_encoder(encoder) if isinstance(cells, Cells) else cells
+        is_text = len(x) and isinstance(next(iter(x)), str)
+        return Cells.of_texts(list(x)).with_encoder(encoder) if is_text else x
 
     def _sweep(self, function: Callable[[Tensor], Any], x: Any, batch_size: int) -> np.ndarray:
         inputs = self._check(x)
@@ -140,7 +154,7 @@ FIXED_COLUMNS = ("id", "predicted", "tau")
 def predictions(model: TrainedModel, source: str) -> dict[str, np.ndarray]:
     """Return the columns id, predicted, tau, and one with the probability of each class."""
     config = model.config.data.model_copy(update={"source": source, "test": None})
-    x, ids = read_inputs(config, model.input_shape)
+    x, ids = read_inputs(config, model.input_shape, model.encoder)
     refuse_not_finite(x, ids, source)
     probability, tau = model.predict_proba(x), model.tau(x)
     columns = {"id": ids, "predicted": np.array(model.class_names)[probability.argmax(1)]}

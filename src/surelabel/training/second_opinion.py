@@ -14,13 +14,14 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.core.method import Opinion
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.neighbours import find_neighbours
 from surelabel.models import TINY_SIDE
 from surelabel.models.gradients import gradient_features
 from surelabel.models.patches import draw_filters
 from surelabel.runs.samples import TRUE_CLASS, TopK
 from surelabel.verdicts.evidence import TRAINED, TRUSTED
-from surelabel.verdicts.inspection import inspect_inputs
-from surelabel.verdicts.judgement import judge
+from surelabel.verdicts.inspection import inspect_inputs, join_features
+from surelabel.verdicts.judgement import OPINION_ODDS, TRAINING_ODDS, judge
 from surelabel.verdicts.noise_model import fit_noise_model
 from surelabel.verdicts.probe import SecondOpinion, second_opinion
 
@@ -45,6 +46,8 @@ class Judged:
 
     columns: dict[str, Any]
     description: dict[str, Any]
+    neighbours: np.ndarray | None = None
+    """(N, k) int32: the nearest rows of each row, the nearest first; None with very many rows."""
 
 
 def is_possible(config: RunConfig, corpus: Corpus) -> bool:
@@ -63,6 +66,7 @@ class TrainingRows:
 
     def __init__(self, config: RunConfig, corpus: Corpus, say: Callable[[str], None] = lambda _text: None) -> None:
         self.config, self.rows, self.num_classes, self.say = config, corpus.train, corpus.num_classes, say
+        self.keep_scale = corpus.has_term_weights
 
     @cached_property
     def found(self) -> SecondOpinion | None:
@@ -71,7 +75,8 @@ class TrainingRows:
             return None
         seed = self.config.train.seed
         with threadpool_limits(self.config.train.threads):
-            return second_opinion(feature_sets([self.rows], seed), self.rows.label.numpy(), self.num_classes, seed)
+            features, given = feature_sets([self.rows], seed), self.rows.label.numpy()
+            return second_opinion(features, given, self.num_classes, seed, keep_scale=self.keep_scale)
 
     def __call__(self) -> Opinion | None:
         """Return what a method may know of it; confirmed labels take no part in the noise."""
@@ -117,7 +122,9 @@ def _judge(
     if known is not None and corpus.validation is None and not extra:
         opinion = known.found
     else:
-        opinion = second_opinion(features, given, corpus.num_classes, config.train.seed, extra)
+        opinion = second_opinion(
+            features, given, corpus.num_classes, config.train.seed, extra, keep_scale=corpus.has_term_weights
+        )
     if opinion is None:
         return None
     trained = columns["verdict"] == TRAINED
@@ -129,15 +136,18 @@ def _judge(
         trusted=columns["verdict"] == TRUSTED,
         seed=config.train.seed,
     )
+    neighbours = find_neighbours(join_features(features), config.train.seed)
     judged = {
         "p_wrong": judgement.p_wrong,
         "p_wrong_low": judgement.low,
         "p_wrong_high": judgement.high,
         TRUE_CLASS: TopK.from_dense(judgement.posterior, given),
-        **inspect_inputs(features, judgement.by_input, config.train.seed),
+        OPINION_ODDS: judgement.opinion_odds.astype(np.float32),
+        TRAINING_ODDS: judgement.training_odds.astype(np.float32),
+        **inspect_inputs(features, judgement.by_input, neighbours),
     }
     description = {"power": judgement.power, "experts": [expert._asdict() for expert in opinion.experts]}
-    return Judged(judged, description)
+    return Judged(judged, description, None if neighbours is None else neighbours.index.astype(np.int32))
 
 
 def feature_sets(parts: list[Examples], seed: int) -> dict[str, np.ndarray]:

@@ -12,13 +12,22 @@ from surelabel.config import RunConfig
 from surelabel.console import Silent
 from surelabel.core.method import Method
 from surelabel.data.corpus import Corpus
+from surelabel.data.encoding import stored
+from surelabel.data.encoding.encode import encode_all, find_encoder
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Progress, Setup
 from surelabel.engine.signals import stop_on_signals
 from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
-from surelabel.runs.run_dir import CALIBRATION_FILE, OPINION_FILE, SUSPECTS_FILE, RunDir
+from surelabel.runs.run_dir import (
+    CALIBRATION_FILE,
+    NEIGHBOURS_FILE,
+    OPINION_FILE,
+    SUSPECTS_FILE,
+    TRAJECTORY_FILE,
+    RunDir,
+)
 from surelabel.training import build, cached_features, folds, head, second_opinion, warm_start
 from surelabel.training.early_suspects import EarlySuspects
 from surelabel.training.startup import check_or_write
@@ -47,7 +56,7 @@ def train(
     raw, manifest = data
     distributed.check_device(config.train)
     extractor = cached_features.extractor(config, raw, run_dir, progress.warn)
-    corpus = cached_features.extract(raw, extractor, config, progress.warn)
+    corpus = cached_features.extract(encode_all(raw), extractor, config, progress.warn)
     chosen: dict[str, Any] = {}
     if choose_head and not run_dir.has_begun:
         config, chosen = head.settle(config, corpus, _train_candidate)
@@ -127,6 +136,8 @@ def _claim(
     stack.enter_context(run_dir.locked())
     if extractor is not None and not run_dir.has_begun:
         cached_features.keep(run_dir, extractor)
+    if not run_dir.has_begun:
+        stored.write(run_dir, find_encoder(corpus))
     check_or_write(run_dir, config, corpus, manifest, device)
 
 
@@ -149,6 +160,10 @@ def _write_results(
     found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns, left_out, known)
     run_dir.write_json(OPINION_FILE, found.description if found else {})
     judged = found.columns if found else {"p_wrong": calibration.p_wrong}
+    if engine.record.trajectory is not None:
+        run_dir.write_tensors(TRAJECTORY_FILE, engine.record.trajectory.tensors())
+    if found and found.neighbours is not None:
+        run_dir.write_tensors(NEIGHBOURS_FILE, {"index": torch.from_numpy(found.neighbours)})
     run_dir.write_samples({**columns, **judged})
     run_dir.write_tensors(run_dir.weights_file.name, weights)
     run_dir.rewrite_metrics(engine.history)

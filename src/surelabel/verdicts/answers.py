@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.runs.decisions import FINAL, Draw, Journal, Place, random_order
+from surelabel.runs.decisions import DECIDED, REMOVE, Decision, Draw, Journal, Place, random_order
 from surelabel.verdicts.random_sample import Sample
 from surelabel.verdicts.reviewed import Answers
 
 Mask = NDArray[np.bool_]
+NO_CLASS, TO_REMOVE = -1, -2
+"""In place of a class: no decision, or one that names no class; and: the row is to be removed."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Review:
 
     answers: Answers
     labels: NDArray[np.integer[Any]]
-    """(N,) the class that a person decided on; -1 without a decision, or if it is no class."""
+    """(N,) the class that a person decided on; NO_CLASS without a decision, or TO_REMOVE."""
 
     @property
     def num_decided(self) -> int:
@@ -51,7 +53,7 @@ class ReviewReader:
     def _forget(self) -> None:
         self._place: Place | None = None
         self._is_decided, self._is_random = (np.zeros(len(self.ids), dtype=bool) for _ in range(2))
-        self._labels = np.full(len(self.ids), -1)
+        self._labels = np.full(len(self.ids), NO_CLASS)
 
     def read(self, journal: Journal) -> Review | None:
         """Return the decisions that hold now; None if there are none, and no sample."""
@@ -72,10 +74,16 @@ class ReviewReader:
             row, decision = self.row_of.get(id), standing.decision
             if row is not None:
                 self._is_random[row] = standing.is_random
-                self._is_decided[row] = is_final = decision is not None and decision.action in FINAL
-                label = decision.label if decision is not None and is_final else None
-                self._labels[row] = self.number_of.get(label or "", -1)
+                self._is_decided[row] = decision is not None and decision.action in DECIDED
+                self._labels[row] = self._label(decision)
         self._place = changes.place
+
+    def _label(self, decision: Decision | None) -> int:
+        if decision is not None and decision.action == REMOVE:
+            return TO_REMOVE
+        if decision is None or decision.action not in DECIDED or decision.label is None:
+            return NO_CLASS
+        return self.number_of.get(decision.label, NO_CLASS)
 
     def sampled(self, draw: Draw) -> list[int]:
         """Return the rows of the whole sample, in the order in which to look at them."""

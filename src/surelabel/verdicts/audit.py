@@ -43,6 +43,8 @@ COLUMNS = (
 )
 """Columns of the ranked table, in this order; `clean` is added where it is known."""
 DECIDED = "decided"
+REMOVED = "(removed)"
+"""In the column of decisions, rows for which none of the classes fits."""
 """Column with the label that a person decided on, empty where nobody did; added after a review."""
 
 SUSPICIOUS_FROM = 0.5
@@ -245,7 +247,8 @@ class Audit(Table):
         labels = np.empty(len(self), dtype=np.array(self.class_names).dtype)
         chosen = np.where(changes, self.columns["suggested"], self.columns["given"])
         if DECIDED in self.columns:
-            chosen = np.where(self.columns[DECIDED] != "", self.columns[DECIDED], chosen)
+            decided = self.columns[DECIDED]
+            chosen = np.where((decided != "") & (decided != REMOVED), decided, chosen)
         labels[self.position] = chosen
         return labels
 
@@ -283,17 +286,19 @@ def audit(
     *,
     min_probability: float = SUSPICIOUS_FROM,
     confidence: float = CONFIDENCE,
+    annotators: str = "last",
 ) -> Audit:
     """Return the ranked table of a finished run; nothing is trained or fitted.
 
     A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
-    docs/results/calibration.md says how often they hold the truth.
+    docs/results/calibration.md says how often they hold the truth. `annotators` is the rule by
+    which one decision follows from those of several: last, majority or agree.
     """
     corrections.check_share("min_probability", min_probability)
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence={confidence}: expected a number between 0 and 1")
     run = run if isinstance(run, RunDir) else RunDir.open(run)
-    return Auditor(run).audit(Journal(run.path / FILE_NAME), min_probability, confidence)
+    return Auditor(run).audit(Journal(run.path / FILE_NAME, rule=annotators), min_probability, confidence)
 
 
 class Auditor:
@@ -378,7 +383,7 @@ def _ranked_columns(
             columns[name] = names[columns[name]]
     columns["rank"] = np.arange(1, len(order) + 1)
     if review is not None:
-        columns[DECIDED] = np.append(names, "")[review.labels[order]]
+        columns[DECIDED] = np.append(names, [REMOVED, ""])[review.labels[order]]
     return {name: columns[name] for name in (*COLUMNS, DECIDED, "clean") if name in columns}
 
 

@@ -7,22 +7,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surelabel.data.duplicates import number_duplicates
-from surelabel.data.neighbours import find_neighbours
+from surelabel.data.neighbours import Neighbours
 from surelabel.verdicts.evidence import rival_of
 from surelabel.verdicts.outliers import find_outliers, measure_isolation
 
 Array = NDArray[Any]
 
 
-def inspect_inputs(features: Array | Mapping[str, Array], by_input: Array, seed: int) -> dict[str, Array]:
+def join_features(features: Array | Mapping[str, Array]) -> Array:
+    """Return several sets of (N, D) features, by name, as one with all their columns."""
+    return np.concatenate(list(features.values()), axis=1) if isinstance(features, Mapping) else features
+
+
+def inspect_inputs(
+    features: Array | Mapping[str, Array], by_input: Array, neighbours: Neighbours | None
+) -> dict[str, Array]:
     """Return columns for samples.parquet from (N, D) features and (N, K) class probabilities.
 
-    Several sets of features, by name, count as one with all their columns. With very many rows
-    there are no neighbours: outliers and near-duplicates are not looked for.
+    With very many rows there are no neighbours: outliers and near-duplicates are not looked for.
     """
-    if isinstance(features, Mapping):
-        features = np.concatenate(list(features.values()), axis=1)
-    neighbours = find_neighbours(features, seed)
+    features = join_features(features)
     columns: dict[str, Array] = {
         "rival": rival_of(by_input).astype(np.float32),
         "duplicate_group": number_duplicates(features, neighbours),

@@ -28,6 +28,8 @@ TRAINING_WEIGHT = 0.5
 MOST_EVIDENCE = 4.0
 """Largest logarithm of a density ratio that bins of this size can show."""
 TAIL = 0.025
+OPINION_ODDS, TRAINING_ODDS = "opinion_odds", "training_odds"
+"""Columns of samples.parquet: the log odds of a wrong label by each kind of evidence."""
 LEAST = 1e-9
 """No probability of evidence is closer to 0 or 1 than this."""
 PLANTED_ROWS = 20_000
@@ -47,6 +49,10 @@ class Judgement:
     """(N, K) the same by the input alone, without the given label."""
     power: float
     """How often another label, drawn at random, looks worse than the given one; 0.5 is chance."""
+    opinion_odds: Array
+    """(N,) log odds of P(wrong) by the second opinion; NaN for trusted labels."""
+    training_odds: Array
+    """(N,) what training adds to them; NaN if it says nothing."""
 
 
 def judge(
@@ -68,14 +74,16 @@ def judge(
     if len(judged) == 0:
         zero = np.zeros(len(given))
         certain = np.eye(logits.shape[1])[given]
-        return Judgement(zero, zero, zero, certain, certain, power=0.0)
+        unknown = np.full(len(given), np.nan)
+        return Judgement(zero, zero, zero, certain, certain, 0.0, unknown, unknown)
     model = fit_noise_model(logits[judged], given[judged])
     posterior = model.posterior(logits, given)
     first = np.clip(1 - posterior[np.arange(len(given)), given], LEAST, 1 - LEAST)
-    odds = logit(first)
-    if quality is not None:
-        told = judged[np.isfinite(quality[judged])]
-        odds[told] += TRAINING_WEIGHT * _log_ratio(first[told], quality[told]) if len(told) else 0
+    by_opinion, by_training = np.where(known, np.nan, logit(first)), np.full(len(given), np.nan)
+    told = judged[:0] if quality is None else judged[np.isfinite(quality[judged])]
+    if quality is not None and len(told):
+        by_training[told] = TRAINING_WEIGHT * _log_ratio(first[told], quality[told])
+    odds = logit(first) + np.nan_to_num(by_training)
     rates = resample_rates(model, logits[judged], given[judged], seed)
     shifts = _shifts(first[judged], np.quantile(rates, [TAIL, 1 - TAIL]))
     p_wrong, lower, upper = (np.where(known, 0.0, expit(odds + shift)) for shift in (0.0, *shifts))
@@ -91,6 +99,8 @@ def judge(
         _true_class(posterior, predicted, given, p_wrong),
         by_input,
         _power(model, logits[judged], given[judged], seed),
+        by_opinion,
+        by_training,
     )
 
 

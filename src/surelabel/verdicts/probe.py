@@ -65,16 +65,19 @@ def second_opinion(
     num_classes: int,
     seed: int = 0,
     extra: Mapping[str, Array] | None = None,
+    *,
+    keep_scale: bool = False,
 ) -> SecondOpinion | None:
     """Judge (N,) given labels by named sets of (N, D) features; None if that would take minutes.
 
     `extra` has (N, K) scores of further experts by name, with NaN in rows that they do not judge.
+    With `keep_scale`, columns that vary less than others keep doing so.
     """
     rng = np.random.default_rng(seed)
     chosen = _sample(len(labels), rng)
     scores, found = [], []
     for source, inputs in features.items():
-        x = _standardise(_project(inputs, rng))
+        x = _standardise(_project(inputs, rng), keep_scale)
         for name, phi in _feature_maps(x, num_classes, rng):
             penalty, loss, best = _best_scores(phi, labels, num_classes, chosen)
             scores.append(best)
@@ -125,12 +128,14 @@ def _project(features: Array, rng: np.random.Generator) -> Array:
     return x @ rng.normal(size=(x.shape[1], MAX_FEATURES)).astype(np.float32) / np.float32(np.sqrt(MAX_FEATURES))
 
 
-def _standardise(x: Array) -> Array:
+def _standardise(x: Array, keep_scale: bool = False) -> Array:
     """Centre and scale columns, drop constant ones, and give rows a mean squared norm of one."""
     mean, std = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
     varies = std > 1e-6 * np.maximum(np.abs(mean), 1e-6)
     if not varies.any():
         return np.zeros((len(x), 1), dtype=np.float32)
+    if keep_scale:
+        std = np.full_like(std, np.sqrt((std[varies] ** 2).mean()))
     scaled: Array = (x[:, varies] - mean[varies]) / (std[varies] * np.sqrt(varies.sum()))
     return scaled.astype(np.float32)
 

@@ -8,6 +8,7 @@ import numpy as np
 from surelabel import notebook
 from surelabel.runs.decisions import FILE_NAME
 from surelabel.verdicts import advice
+from surelabel.verdicts.answers import TO_REMOVE
 from surelabel.verdicts.budget import handy_budget
 from surelabel.verdicts.calibration import MIN_ROWS
 from surelabel.verdicts.classes import Rate
@@ -144,7 +145,12 @@ def _review(audit: "Audit") -> dict[str, Any] | None:
     if audit.review is None:
         return None
     answers, sample = audit.review.answers, audit.review.answers.sample
-    found: dict[str, Any] = {"decided": audit.review.num_decided, "wrong": int(answers.is_wrong.sum()), "random": None}
+    found: dict[str, Any] = {
+        "decided": audit.review.num_decided,
+        "wrong": int(answers.is_wrong.sum()),
+        "removed": int((audit.review.labels == TO_REMOVE).sum()),
+        "random": None,
+    }
     if sample is not None:
         ends = [end / max(1, sample.num_labels) for end in sample.interval(audit.confidence)]
         counts = {"drawn": sample.num_drawn, "checked": sample.size, "skipped": int(sample.is_skipped.sum())}

@@ -72,10 +72,17 @@ def test_numbered_folders_are_sorted_by_value(tmp_path, paint):
     assert load(tmp_path).class_names == ("1", "9", "10")
 
 
-def test_a_class_folder_without_images_is_named(root):
+def test_a_class_folder_without_images_is_named_and_passed_over(root, caplog):
+    before = load(root)
     (root / "owl").mkdir()
-    with pytest.raises(DataError, match="root/owl: a class folder without images"):
-        load(root)
+    assert load(root).fingerprint() == before.fingerprint()
+    assert "root/owl: a class folder without images is passed over" in caplog.text
+
+
+def test_class_folders_without_any_images_are_an_error(tmp_path):
+    (tmp_path / "empty" / "owl").mkdir(parents=True)
+    with pytest.raises(DataError, match="empty: no images in its class folders"):
+        load(tmp_path / "empty")
 
 
 def test_an_image_without_a_class_folder_is_named(root, paint):

@@ -38,6 +38,8 @@ _TRANSIENT = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE,
 """Errors of the machine, which must not mark the image as unreadable."""
 PROGRESS_INTERVAL = 5.0
 """Seconds between two lines of progress in the log."""
+MAX_SHOWN_PIXELS = 50 * 10**6
+"""Of a picture that is decoded to be looked at; JPEGs are decoded at a fraction of their size."""
 _ITEMS_PER_TASK = 64
 _MAX_THREADS = 8
 
@@ -89,6 +91,20 @@ def decode_frame(encoded: Encoded, position: int, shape: "Shape") -> np.ndarray:
         _shrink_while_decoding(image, shape[1:])
         whole = _convert_channels(_upright(image), shape[0])
         return _planes(whole.resize((width, height), Image.Resampling.BICUBIC))
+
+
+def decode_to_look_at(encoded: Encoded, position: int, max_side: int) -> Image.Image:
+    """Decode an image to a picture for people, L or RGB, with sides of at most `max_side`."""
+    with _open_image(encoded, position) as (image, _):
+        _header(image)  # refuses kinds of pixels that cannot be shown
+        if max(image.size) > max_side:
+            image.draft(None, (max_side, max_side))
+        if image.width * image.height > MAX_SHOWN_PIXELS:
+            raise Unreadable(f"more than {MAX_SHOWN_PIXELS // 10**6} megapixels, which would take too much memory")
+        whole = _flatten(_upright(image))
+        picture = whole if whole.mode in ("L", "RGB") else whole.convert("RGB")
+        picture.thumbnail((max_side, max_side), Image.Resampling.LANCZOS)
+        return picture.copy()
 
 
 def to_pixels(image: Image.Image, shape: "Shape") -> np.ndarray:

@@ -260,6 +260,6 @@ def _warn_about_sizes(survey: Survey, where: str, has_windows: bool) -> None:
 
 def _describe(shape: Shape) -> str:
     if len(shape) == 1:
-        return f"{shape[0]} features per row"
+        return f"{shape[0]} features per row" if shape[0] else "text"
     channels, height, width = shape
     return f"images of {height} x {width} pixels with {channels} channel(s)"

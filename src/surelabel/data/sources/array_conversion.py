@@ -16,7 +16,7 @@ from surelabel.errors import DataError
 
 _CHANNELS = (1, 3)
 _IMAGES = "images are (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3"
-_TEXT = "UST"
+TEXT_KINDS = "UST"
 """Kinds of arrays that hold text: str, bytes, and strings of variable length."""
 
 
@@ -86,9 +86,9 @@ def label_names(y: np.ndarray, class_names: tuple[str, ...] | None, where: str) 
     """Return the class names (N,) of the rows; whole numbers are positions in `class_names`."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
-    if y.ndim != 1 or y.dtype.kind not in "biuf" + _TEXT:
+    if y.ndim != 1 or y.dtype.kind not in "biuf" + TEXT_KINDS:
         raise DataError(f"{where} is {y.dtype} of shape {y.shape}; labels are (N,) whole numbers or strings")
-    if y.dtype.kind in _TEXT:
+    if y.dtype.kind in TEXT_KINDS:
         return _check_names(as_text(y, where), class_names, where)
     numbers = _whole_numbers(y, where)
     if class_names is None:

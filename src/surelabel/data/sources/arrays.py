@@ -1,9 +1,9 @@
 """Read rows from named arrays, and take arrays in memory as data.
 
-x is features (N, D), or images: (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3, as whole
-numbers in 0..255 or floats in [0, 1]. If a shape can be read both ways, as (N, 3, 8, 3) can, the
-channels are the last axis. y is (N,) whole numbers or strings; whole numbers are positions in
-class_names, if that is given. `clean` holds the true labels, if they are known. x_test, y_test,
+x is text (N,), features (N, D), or images: (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3,
+as whole numbers in 0..255 or floats in [0, 1]. If a shape can be read both ways, as (N, 3, 8, 3)
+can, the channels are the last axis. y is (N,) whole numbers or strings; whole numbers are positions
+in class_names, if that is given. `clean` holds the true labels, if they are known. x_test, y_test,
 ids_test and clean_test are a test set. `array_files` reads the same arrays from files.
 
 In memory, data are (x, y), (x, y, x_test, y_test), or a mapping of names to NumPy arrays, torch
@@ -14,13 +14,22 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
 
 from surelabel.config import DataConfig
+from surelabel.data.encoding.cells import Cells
 from surelabel.data.images.load import fit_to_shape, square_shape
 from surelabel.data.inputs import Inputs, LazyInputs, Shape
-from surelabel.data.sources.array_conversion import as_text, input_tensor, label_names, tensor_to_array, unique_names
+from surelabel.data.sources.array_conversion import (
+    TEXT_KINDS,
+    as_text,
+    input_tensor,
+    label_names,
+    tensor_to_array,
+    unique_names,
+)
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
@@ -47,12 +56,12 @@ def describe(_data: Any) -> str:
 def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
     """Read the rows of x and y, and of x_test and y_test."""
     named = data if isinstance(data, Mapping) else _name_arrays(data)
-    arrays = {}
+    arrays: dict[str, np.ndarray | LazyInputs] = {}
     for name, value in named.items():
         if name not in (*ARRAY_NAMES, *ALIASES):
             raise DataError(f"<arrays>: unknown array {name!r}; expected {', '.join(ARRAY_NAMES)}")
         if value is not None:
-            arrays[ALIASES.get(name, name)] = _to_array(value, name)
+            arrays[ALIASES.get(name, name)] = _to_cells(value, name) or _to_array(value, name)
     return make_parts(arrays, config, shape)
 
 
@@ -114,6 +123,8 @@ def _inputs(arrays: Arrays, suffix: str, source: str) -> Inputs:
     x = arrays.get(f"x{suffix}")
     if isinstance(x, LazyInputs):
         return x
+    if isinstance(x, np.ndarray) and x.dtype.kind in TEXT_KINDS and x.ndim == 1:
+        return Cells.of_texts(as_text(x, f"{source}: x{suffix}").tolist())
     return input_tensor(_get(arrays, f"x{suffix}", source), f"{source}: x{suffix}")
 
 
@@ -137,6 +148,21 @@ def _name_arrays(data: tuple[Any, ...]) -> dict[str, Any]:
     if len(data) not in _TUPLES:
         raise DataError(f"<arrays>: a tuple of length {len(data)}; expected (x, y) or (x, y, x_test, y_test)")
     return dict(zip(_TUPLES[len(data)], data, strict=True))
+
+
+def _to_cells(value: Any, name: str) -> Cells | None:
+    """Return inputs that are text; None if they are not. As an array, each would be the longest."""
+    is_array = isinstance(value, np.ndarray) and value.dtype.kind != "O"
+    if name not in ("x", "x_test") or is_array or isinstance(value, Tensor) or not hasattr(value, "__len__"):
+        return None
+    texts = list(value) if len(value) and isinstance(next(iter(value)), str) else []
+    if not texts:
+        return None
+    _refuse_mixed_types(texts, name)
+    try:
+        return Cells.of_texts(texts)
+    except (UnicodeEncodeError, pa.ArrowException):
+        raise DataError(f"<arrays>: {name} has a lone surrogate, which is not a character; expected text") from None
 
 
 def _to_array(value: Any, name: str) -> np.ndarray:

@@ -2,11 +2,13 @@
 
 A folder `train` means the second form, unless it directly contains an image. Folders next to
 `train` and `test`, such as val, are then ignored; they can be named as `data.test`. Images may be
-deeper inside their class folder. Names that start with a dot are skipped, others must be UTF-8.
-Links must not lead out of the root, so that a folder from elsewhere cannot pull in other files.
-With `data.labels`, images may also be outside class folders; that file must then label them.
+deeper inside their class folder; one without images is mentioned and passed over. Names that start
+with a dot are skipped, others must be UTF-8. Links must not lead out of the root, so that a folder
+from elsewhere cannot pull in other files. With `data.labels`, images may also be outside class
+folders; that file must then label them.
 """
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.checks import and_more, is_utf8, refuse_lost_classes, refuse_not_utf8, resolve_inside
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
+
+_log = logging.getLogger("surelabel")
 
 KIND = "a folder with a sub-folder of images for each class"
 BUNDLED: tuple[str, ...] = ()
@@ -55,13 +59,17 @@ def _is_divided(root: Path) -> bool:
 
 def _read_rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None) -> Rows:
     paths = _loose_images(folder, root, config)
-    names = [""] * len(paths)
+    names, empty = [""] * len(paths), []
     for class_folder in _class_folders(folder, is_needed=not paths):
         images = list(_images(class_folder, root))
         if not images:
-            raise DataError(f"{class_folder}: a class folder without images")
+            empty.append(class_folder)
         paths += images
         names += [class_folder.name] * len(images)
+    if not paths:
+        raise DataError(f"{folder}: no images in its class folders")
+    for class_folder in empty:
+        _log.warning("%s: a class folder without images is passed over", class_folder)
     x, kept = load_images(Files(paths), config, shape, config.source)
     if shape is None:
         refuse_lost_classes(np.array(names), np.array(names)[kept], config.source)

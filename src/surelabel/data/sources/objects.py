@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.config import DataConfig
+from surelabel.data.encoding.cells import Cells
 from surelabel.data.inputs import Shape
 from surelabel.data.sources import arrays, torch_dataset
 from surelabel.data.sources.interface import ObjectSource, Parts, Rows
@@ -53,7 +54,9 @@ def _read_divided(data: Mapping[str, Any], config: DataConfig) -> Parts:
     parts = read_object(data["train"], config)
     if "test" not in data:
         return parts
-    test = read_object(data["test"], config, tuple(parts.train.x.shape[1:])).train
+    x = parts.train.x
+    same = config.model_copy(update=x.settings) if isinstance(x, Cells) else config
+    test = read_object(data["test"], same, tuple(x.shape[1:])).train
     return replace(parts, tests={"test": _with_prefix(test, "test/")})
 
 

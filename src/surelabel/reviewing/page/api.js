@@ -46,11 +46,15 @@ export async function getRun() {
   return run;
 }
 
-export const getRows = (filter, after, order) => request(`/api/rows?${query(filter, { after, order })}`);
+export const getRows = (filter, after, order, count = null) => request(`/api/rows?${query(filter, { after, order, count })}`);
 export const getProgress = (filter, order, numbers) =>
   request(`/api/progress?${query(filter, { order, numbers: numbers.join(",") })}`);
 export const getValues = (row) => request(`/api/values/${encodeURIComponent(row.split)}/${row.position}`);
+export const getWhy = (row) => request(`/api/why/${encodeURIComponent(row.split)}/${row.position}`);
+export const getOverview = (filter) => request(`/api/overview?${query(filter)}`);
 export const imageAddress = (row) => `/image/${encodeURIComponent(row.split)}/${row.position}`;
+export const originalAddress = (row, side = null) =>
+  `/original/${encodeURIComponent(row.split)}/${row.position}${side === null ? "" : `?side=${side}`}`;
 export const postDecisions = (decisions, queue) => post("/api/decisions", { decisions, queue });
 export const postSample = (count) => post("/api/sample", { count });
 export const postExport = () => post("/api/export", {});

@@ -1,9 +1,10 @@
 // Filters by class, pair of classes, kind, probability and state.
 
 import { $, element, name, percent } from "./dom.js";
+import { releaseKeys } from "./keys.js";
 
 export const DEFAULTS = {
-  given: null, suggested: null, kind: null, low: 0.5, high: 1, state: "open", queue: "suspects",
+  given: null, suggested: null, kind: null, low: 0.5, high: 1, state: "open", sort: "suspicion", queue: "suspects",
 };
 
 let filter = { ...DEFAULTS };
@@ -28,19 +29,19 @@ function fillKinds(select, counts) {
 
 function pairButton([given, suggested, count]) {
   const isOn = filter.given === given && filter.suggested === suggested;
-  const made = element("button", { type: "button", "aria-pressed": String(isOn) });
+  const made = element("button", { type: "button", "aria-pressed": String(isOn), "data-pair": JSON.stringify([given, suggested]) });
   made.append(name(given, "given"), " → ", name(suggested, "suggested"), element("small", { text: ` ${count}` }));
   made.addEventListener("click", () => set(isOn ? { given: null, suggested: null } : { given, suggested }));
   return made;
 }
 
-function set(change) {
+function set(change, view = null) {
   filter = { ...filter, ...change };
-  changed(filter);
+  changed(filter, view);
 }
 
 function text() {
-  const states = { open: "not decided", decided: "decided", skipped: "skipped", all: "all" };
+  const states = { open: "not decided", decided: "decided", removed: "removed", disputed: "disagreed on", unsure: "unsure", skipped: "skipped", all: "all" };
   if (filter.queue === "random") return `drawn at random · ${states[filter.state]}`;
   const parts = [];
   if (filter.given !== null) parts.push(`given ${filter.given}`);
@@ -48,17 +49,33 @@ function text() {
   if (filter.kind !== null) parts.push(filter.kind);
   parts.push(filter.high < 1 ? `${percent(filter.low)} to ${percent(filter.high)}` : `from ${percent(filter.low)}`);
   parts.push(states[filter.state]);
+  if (filter.sort !== "suspicion") parts.push(`by ${filter.sort} class`);
   return parts.join(" · ");
 }
 
-export function drawFilters(menus, classes) {
-  if (menus) {
-    fill($("filter-given"), classes, menus.given, filter.given, "any class");
-    fill($("filter-suggested"), classes, menus.suggested, filter.suggested, "any class");
-    fillKinds($("filter-kind"), menus.kinds);
-    $("pairs").replaceChildren(...menus.pairs.map(pairButton));
+/** Show the choices with their newest counts; a list that is in use stays as it is. */
+export function drawMenus(menus, classes) {
+  const isFree = (select) => document.activeElement !== select;
+  for (const which of ["given", "suggested"]) {
+    const select = $(`filter-${which}`);
+    if (isFree(select)) fill(select, classes, menus[which], filter[which], "any class");
   }
+  if (isFree($("filter-kind"))) fillKinds($("filter-kind"), menus.kinds);
+  drawPairs(menus.pairs);
+}
+
+function drawPairs(pairs) {
+  const focused = document.activeElement?.dataset.pair;
+  $("pairs").replaceChildren(...pairs.map(pairButton));
+  if (focused) [...$("pairs").children].find((button) => button.dataset.pair === focused)?.focus();
+}
+
+export function drawFilters(classes) {
+  for (const which of ["given", "suggested"]) $(`filter-${which}`).value = filter[which] === null ? "" : String(classes.indexOf(filter[which]));
+  $("filter-kind").value = filter.kind || "";
   $("filter-state").value = filter.state;
+  $("filter-sort").value = filter.sort;
+  $("filter-sheet").disabled = filter.given === null;
   $("filter-low").value = filter.low;
   $("filter-high").value = filter.high;
   $("filter-text").textContent = text();
@@ -76,6 +93,7 @@ export function startFilters(classes, initial, onChange) {
     // Rows of the other kinds mostly look right: show them whatever their P(wrong).
     set({ kind, low: kind === null || kind === "wrong" ? DEFAULTS.low : 0 });
   });
+  document.querySelectorAll("#filter-form select").forEach(releaseKeys);
   $("filter-state").addEventListener("change", (event) => set({ state: event.target.value }));
   for (const bound of ["low", "high"]) {
     $(`filter-${bound}`).addEventListener("change", (event) => {
@@ -83,11 +101,18 @@ export function startFilters(classes, initial, onChange) {
       set({ [bound]: event.target.value !== "" && value >= 0 && value <= 1 ? value : DEFAULTS[bound] });
     });
   }
+  $("filter-sort").addEventListener("change", (event) => set({ sort: event.target.value }));
+  $("filter-sheet").addEventListener("click", () => showSheet(filter.given));
   $("filter-reset").addEventListener("click", () => set(DEFAULTS));
   $("filter-form").addEventListener("submit", (event) => event.preventDefault());
   return filter;
 }
 
+/** Return whether all labels of a class are shown at once. */
+export const isSheet = () => filter.given !== null && filter.suggested === null && filter.low === 0 && filter.state === "all";
+
+export const showPair = (given, suggested) => set({ given, suggested });
+export const showSheet = (given) => set({ ...DEFAULTS, given, low: 0, state: "all" }, "grid");
 export const showQueue = (queue) => set({ ...DEFAULTS, queue });
 export const showAll = () => set({ ...DEFAULTS, low: 0 });
-export const showSkipped = () => set({ ...DEFAULTS, low: 0, state: "skipped" });
+export const showState = (state) => set({ ...DEFAULTS, low: 0, state });

@@ -3,7 +3,7 @@
 import { $, element, name, percent } from "./dom.js";
 import { preview } from "./picture.js";
 
-const MARKS = { keep: "kept", relabel: "→", skip: "skipped" };
+const MARKS = { keep: "kept", relabel: "→", remove: "removed", unsure: "unsure", skip: "skipped" };
 
 function mark(decision) {
   const made = element("p", { className: `mark ${decision.action}`, text: MARKS[decision.action] });
@@ -14,7 +14,8 @@ function mark(decision) {
 function card(row, run, handlers) {
   const made = element("div", { className: "card", role: "option", tabindex: "-1" });
   made.append(element("div", { className: "thumb" }, preview(row, run.is_image)));
-  const change = element("p", { className: "change" }, name(row.given, "given"), " → ", name(row.suggested, "suggested"));
+  const change = element("p", { className: "change" }, name(row.given, "given"));
+  if (row.suggested !== row.given) change.append(" → ", name(row.suggested, "suggested"));
   made.append(change, element("p", { className: "chance", text: percent(row.p_wrong) }));
   made.addEventListener("click", (event) => handlers.click(row.id, event));
   made.addEventListener("dblclick", () => handlers.open(row.id));

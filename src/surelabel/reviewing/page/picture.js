@@ -1,17 +1,44 @@
 // The input of a row: its image, or a table of its features.
 
-import { getValues, imageAddress } from "./api.js";
+import { getValues, imageAddress, originalAddress } from "./api.js";
 import { element, name, number } from "./dom.js";
 
-const SMALL_WIDTH = 128;
+const THUMB_SIDE = 320;
+const view = { asSeen: false, hasOriginals: false }; // whether to show what the network saw
 
-export function image(row, eager = true) {
-  const made = element("img", { alt: `Sample ${row.id}`, loading: eager ? "eager" : "lazy", draggable: "false" });
-  made.addEventListener("load", () => made.classList.toggle("small", made.naturalWidth < SMALL_WIDTH));
-  made.addEventListener("error", () => made.replaceWith(element("p", { text: "This image cannot be read.", className: "unreadable" })));
-  made.src = imageAddress(row);
+export const startPictures = (hasOriginals) => (view.hasOriginals = hasOriginals);
+
+/** Switch between the original and what the network saw; return whether it is the latter. */
+export function toggleSeen() {
+  view.asSeen = !view.asSeen;
+  return view.asSeen;
+}
+
+/** Show the original, or what the network saw where there is none or it cannot be read. */
+function setSource(made, row, side) {
+  const isOriginal = view.hasOriginals && !view.asSeen;
+  made.dataset.shows = isOriginal ? "original" : "seen";
+  made.classList.toggle("pixels", view.asSeen);
+  made.src = isOriginal ? originalAddress(row, side) : imageAddress(row);
+}
+
+function image(row, side = null) {
+  const made = element("img", { alt: `Sample ${row.id}`, loading: side === null ? "eager" : "lazy", draggable: "false" });
+  made.addEventListener("error", () => {
+    if (made.dataset.shows === "original") {
+      made.dataset.shows = "seen";
+      made.src = imageAddress(row);
+    } else made.replaceWith(element("p", { text: "This image cannot be read.", className: "unreadable" }));
+  });
+  made.show = () => setSource(made, row, side);
+  made.show();
   return made;
 }
+
+export const thumbnail = (row) => image(row, THUMB_SIDE);
+
+/** Show all pictures on the page anew, after a switch. */
+export const redrawPictures = () => document.querySelectorAll("#stage img").forEach((made) => made.show?.());
 
 function nearer(pull, row) {
   if (row.given === row.suggested || Math.abs(pull) < 0.25) return element("td", { className: "pull", text: "–" });
@@ -50,7 +77,7 @@ export async function showLarge(place, row, isImage) {
 }
 
 export function preview(row, isImage) {
-  if (isImage) return image(row, false);
+  if (isImage) return thumbnail(row);
   const lines = row.preview.map((one) => element("div", {}, element("dt", {}, name(one.name)), element("dd", { text: number(one.value) })));
   return element("dl", { className: "preview" }, ...lines);
 }

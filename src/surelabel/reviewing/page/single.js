@@ -3,6 +3,9 @@
 import { $, element, name, number, percent, setBar } from "./dom.js";
 import { shortcuts } from "./keys.js";
 import { showLarge } from "./picture.js";
+import { showError } from "./queue.js";
+import { drawWhy } from "./why.js";
+import { fit } from "./zoom.js";
 
 const EVIDENCE_NAMES = {
   prediction: "the network says now",
@@ -27,7 +30,7 @@ const NUM_BARS = 5;
 
 export function stateText(decision) {
   const time = new Date(decision.time).toLocaleString();
-  const what = { keep: "Kept as ", relabel: "Relabelled ", skip: "Skipped" }[decision.action];
+  const what = { keep: "Kept as ", relabel: "Relabelled ", remove: "Removed, none of these classes,", unsure: "Unsure", skip: "Skipped" }[decision.action];
   return [what, decision.label === null ? "" : name(decision.label), " by ", name(decision.by), ` · ${time}`];
 }
 
@@ -36,6 +39,13 @@ function drawState(row) {
   place.hidden = row.decision === null;
   place.className = `state ${row.decision?.action || ""}`;
   place.replaceChildren(...(row.decision ? stateText(row.decision) : []));
+}
+
+/** Show what annotators decided, where more than the decision above is known. */
+function drawOpinions(row) {
+  const others = row.opinions.filter((one) => one.time !== row.decision?.time || one.by !== row.decision?.by);
+  $("opinions").hidden = others.length === 0;
+  $("opinions").replaceChildren(...others.map((one) => element("li", {}, ...stateText(one))));
 }
 
 function drawKinds(row) {
@@ -82,8 +92,12 @@ function drawClasses(row, classes, onClass) {
 }
 
 export function drawSingle(row, run, where, onClass) {
-  if ($("picture").dataset.id !== row.id) showLarge($("picture"), row, run.is_image);
+  if ($("picture").dataset.id !== row.id) {
+    showLarge($("picture"), row, run.is_image);
+    fit();
+  }
   $("single").classList.toggle("with-values", !run.is_image);
+  $("picture-tools").hidden = !run.is_image;
   $("where").textContent = where;
   $("id").textContent = row.id;
   $("given").textContent = row.given;
@@ -93,7 +107,9 @@ export function drawSingle(row, run, where, onClass) {
   setBar($("p-bar"), row.p_wrong);
   drawKinds(row);
   drawState(row);
+  drawOpinions(row);
   drawNetwork(row);
   drawEvidence(row);
   drawClasses(row, run.classes, onClass);
+  if ($("evidence-box").open) drawWhy(row, run.is_image).catch(showError);
 }

@@ -142,7 +142,10 @@ class TestForms:
         (GOOD + "images,dog\n", r"t\.csv, row 4: no image .*/images"),
         (GOOD + "images/c.png,dog,big\n", r"t\.csv, row 4: 3 cells for 2 columns; a cell with a comma needs quotes"),
         ("path,kind\nimages/a.png,dog\n", r"t\.csv: there is no label column; there are path, kind \(data\.label_col"),
-        ("place,label\nimages/a.png,dog\n", r"t\.csv: no images and no numeric columns in place, label; data\.path_c"),
+        (
+            "place,label\nimages/a.png,dog\n",
+            r"t\.csv: no images, no text, no numbers and no categories in place, label; ",
+        ),
         ("path,label,label\na,b,c\n", r"t\.csv: 2 columns are called 'label'"),
         ("path,label,id\nimages/a.png,dog,\n", r"t\.csv, row 2: id is blank"),
         ("path,label,split\nimages/a.png,dog,x\n", r"t\.csv, row 2: split is 'x'; allowed are train, test and valid"),

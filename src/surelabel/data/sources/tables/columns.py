@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from surelabel.config import DataConfig
 from surelabel.data.images.load import is_image
-from surelabel.data.sources.tables.features import is_numeric
+from surelabel.data.sources.tables.content import JUDGED_ROWS, Content, judge_content
+from surelabel.data.sources.tables.features import is_list, is_text
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import ConfigError
 
@@ -18,6 +19,12 @@ LABELS = ("label", "labels", "class", "target", "y", "category", "fine_label")
 """Common names of label columns; the first that a table has is taken."""
 PATHS = ("path", "file", "filename", "file_name", "image", "img", "image_path", "filepath")
 """Common names of columns with paths of images."""
+
+TEXTS = (
+    *("text", "texts", "sentence", "review", "comment", "content", "body", "message", "question", "description"),
+    *("document", "tweet", "utterance", "abstract", "headline", "title"),
+)
+"""Common names of columns of text."""
 
 _LABEL_LIKE = re.compile(r"(.*_)?labels?(_.*)?|class|target|category|y", re.IGNORECASE)
 """Columns that would reveal the label if they were features, such as clean_label."""
@@ -35,14 +42,21 @@ class Roles:
     split: str | None
     image: str | None
     """Paths, bytes, or the {bytes, path} of the Hugging Face hub."""
+    text: str | None = None
     features: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    """Those of the features that are categories; the others are numbers."""
+    is_encoded: bool = False
+    """Whether features have to be encoded: some are categories, or missing."""
     notes: tuple[str, ...] = ()
     """Choices that may surprise the user."""
+    shown: tuple[str, ...] = ()
+    """Columns that are only read to be shown."""
 
     @property
     def used(self) -> list[str]:
         """All columns that have a role, each once."""
-        named = (self.label, self.clean, self.id, self.split, self.image, *self.features)
+        named = (self.label, self.clean, self.id, self.split, self.image, self.text, *self.features, *self.shown)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -51,8 +65,7 @@ def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_te
 
     A test set needs no given labels if it has the true ones.
     """
-    if config.path_column and config.feature_columns:
-        raise ConfigError("data.path_column and data.feature_columns: a table is of images or of features; give one")
+    _refuse_several_inputs(config)
     clean = _configured(table, config.clean_column, "clean_column", may_be_missing=is_test or not needs_label)
     row_id = _configured(table, config.id_column, "id_column", may_be_missing=not needs_label)
     row_id = row_id or _common(table, ("id",))
@@ -66,8 +79,26 @@ def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_te
     split = _common(table, ("split",), (label, *(config.feature_columns or ())))
     if image is not None:
         return Roles(label, clean, row_id, split, image, notes=notes)
-    features, left_out = _feature_columns(table, config, {*taken, label, split})
-    return Roles(label, clean, row_id, split, None, features, (*notes, *left_out))
+    rest = [name for name in table.names if name not in {*taken, label, split}]
+    inputs = _find_inputs(table, config, rest)
+    return Roles(
+        label,
+        clean,
+        row_id,
+        split,
+        None,
+        inputs.text,
+        inputs.features,
+        inputs.categories,
+        notes=(*notes, *inputs.notes),
+    )
+
+
+def _refuse_several_inputs(config: DataConfig) -> None:
+    given = [name for name in ("path_column", "text_column", "feature_columns") if getattr(config, name)]
+    if len(given) > 1:
+        names = " and ".join(f"data.{name}" for name in given)
+        raise ConfigError(f"{names}: a table is of images, of text or of features; give one")
 
 
 def _configured(table: Table, name: str | None, option: str, may_be_missing: bool = False) -> str | None:
@@ -137,25 +168,84 @@ def _holds_image_paths(column: Any) -> bool:
     return is_image(Path((next((cell for cell in cells if cell and cell.strip()), "") or "x.png").strip()))
 
 
-def _feature_columns(table: Table, config: DataConfig, taken: set[str | None]) -> tuple[tuple[str, ...], list[str]]:
-    """Return the numeric columns, sorted by name so that their order in a table does not matter."""
+class _Inputs(NamedTuple):
+    """Either a column of text, or features, some of which are categories."""
+
+    text: str | None = None
+    features: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _find_inputs(table: Table, config: DataConfig, rest: list[str]) -> _Inputs:
+    """Find the column of text or those of features, and describe the columns that are not used.
+
+    Features are sorted by name, so that their order in a table does not matter.
+    """
+    if config.text_column is not None:
+        return _Inputs(_configured(table, config.text_column, "text_column"))
+    named = (*(config.feature_columns or ()), *(config.category_columns or ()))
+    for name in named:
+        _configured(table, name, "feature_columns" if name in (config.feature_columns or ()) else "category_columns")
     if config.feature_columns is not None:
-        for name in config.feature_columns:
-            _configured(table, name, "feature_columns")
-        return config.feature_columns, []
-    rest = [name for name in table.names if name not in taken]
-    features = [name for name in rest if not _reveals_label(name, table, rest) and is_numeric(table, name)]
-    if not features:
+        held = {name: judge_content(table, name) for name in config.feature_columns}
+        return _Inputs(None, config.feature_columns, _choose_categories(held, config, is_named=True))
+    held = {name: judge_content(table, name) for name in rest if not reveals_label(name, table, rest)}
+    categories = _choose_categories(held, config)
+    numbers = [name for name, content in held.items() if content == "numbers" and name not in categories]
+    if any(is_list(table, name) for name in numbers):
+        categories = ()  # embeddings are trained on as they are
+    features = sorted({*numbers, *categories})
+    others = [name for name in features if name.lower() not in TEXTS]
+    is_chosen = features and config.category_columns is not None
+    text = None if is_chosen else _find_text(table, held, is_needed=not others)
+    if not features and text is None:
         raise table.error(
-            f"no images and no numeric columns in {', '.join(table.names)}; data.path_column names the paths of "
-            "images, data.feature_columns the numbers"
+            f"no images, no text, no numbers and no categories in {', '.join(table.names)}; data.path_column names the "
+            "paths of images, data.text_column the text, data.feature_columns the others"
         )
-    left_out = [name or "''" for name in rest if name not in features]
-    note = f"not used as features: {', '.join(left_out)}; data.feature_columns names others"
-    return tuple(sorted(features)), [note] if left_out else []
+    used = features if text is None else [text]
+    notes = tuple(_describe_unused(rest, used, held))
+    return _Inputs(None, tuple(features), categories, notes) if text is None else _Inputs(text, notes=notes)
 
 
-def _reveals_label(name: str, table: Table, beside: list[str]) -> bool:
+def _choose_categories(held: dict[str, Content], config: DataConfig, is_named: bool = False) -> tuple[str, ...]:
+    """Return the columns of categories; of named features, all that are not numbers."""
+    if config.category_columns is not None:
+        return tuple(name for name in config.category_columns if not is_named or name in held)
+    return tuple(
+        name for name, content in held.items() if (content != "numbers" if is_named else content == "categories")
+    )
+
+
+def _find_text(table: Table, held: dict[str, Content], is_needed: bool) -> str | None:
+    """Return the column of text with a common name; if one is needed, any, the longest first."""
+    texts = [name for name, content in held.items() if content == "text"]
+    named = [name for name in held if name.lower() in TEXTS]
+    common = [name for name in named if name in texts] or (named if is_needed else [])
+    common = [name for name in common if is_text(table[name].type)]
+    if common:
+        return min(common, key=lambda name: TEXTS.index(name.lower()))
+    return max(texts, key=lambda name: _length(table, name)) if is_needed and texts else None
+
+
+def _length(table: Table, name: str) -> int:
+    return sum(len(cell or "") for cell in table[name].slice(0, JUDGED_ROWS).to_pylist())
+
+
+def _describe_unused(rest: list[str], used: list[str], held: dict[str, Content]) -> list[str]:
+    """Return notes on the columns that are not used."""
+    left_out = [name for name in rest if name not in used]
+    if not left_out:
+        return []
+    said = {"dates": " (dates)", "text": " (text)", "names": " (too many different values)"}
+    listed = ", ".join(f"{name or repr('')}{said.get(held.get(name, ''), '')}" for name in left_out)
+    texts = [name for name in left_out if held.get(name) == "text"]
+    other = f"data.text_column={texts[0]} trains on that text, " if texts else ""
+    return [f"not used as features: {listed}; {other}data.feature_columns names others"]
+
+
+def reveals_label(name: str, table: Table, beside: list[str]) -> bool:
     """Return whether a column may be row numbers or another label; y next to x is a coordinate."""
     if name == "y" and "x" in beside:
         return False

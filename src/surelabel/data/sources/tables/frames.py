@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from surelabel.config import DataConfig
-from surelabel.data.inputs import Shape
+from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import find_roles
-from surelabel.data.sources.tables.rows import TablePart, make_parts
+from surelabel.data.sources.tables.rows import TablePart, make_inputs, make_parts
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
@@ -34,6 +34,12 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
     """Read the rows of the frame; a column `split` divides them."""
     table = Table(_to_arrow(data), "<frame>", ids=_index(data))
     return make_parts(TablePart(table, find_roles(table, config, is_test=shape is not None)), config, shape)
+
+
+def read_inputs(data: Any, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
+    """Read the inputs of the frame and their ids; a label column is not needed."""
+    table = Table(_to_arrow(data), "<frame>", ids=_index(data))
+    return make_inputs(TablePart(table, find_roles(table, config, needs_label=False)), config, shape)
 
 
 def _is_pandas(data: Any) -> bool:

@@ -1,6 +1,6 @@
 """Images that a table names or holds: a column of paths, of bytes, or of {bytes, path}."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -11,10 +11,7 @@ import pyarrow.compute as pc
 
 from surelabel.data.images.load import ArrowBytes, Blobs, Encoded, Files
 from surelabel.data.sources.tables.columns import holds_bytes
-from surelabel.data.sources.tables.table import Table
-
-Fault = tuple[np.ndarray, Callable[[int], str]]
-"""Which rows (N,) are bad, and what is wrong with one of them."""
+from surelabel.data.sources.tables.table import Fault, Table
 
 
 @dataclass(frozen=True)

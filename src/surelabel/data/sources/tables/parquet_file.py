@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from surelabel.data.sources.checks import refuse_not_utf8
-from surelabel.data.sources.tables.columns import Roles
+from surelabel.data.sources.tables.columns import Roles, holds_bytes
+from surelabel.data.sources.tables.content import JUDGED_ROWS
 from surelabel.data.sources.tables.rows import TablePart
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
@@ -53,15 +54,17 @@ def read_class_names(schema: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _read_head(path: Path) -> pa.Table:
-    """Read the first row, which shows the types of columns and what cells look like."""
+    """Read the first rows, which show what cells look like; of images only the types."""
     with _readable(path), pq.ParquetFile(path) as file:
-        first = next(file.iter_batches(batch_size=1), None)
         schema = file.schema_arrow
-        return (
-            schema.empty_table()
-            if first is None
-            else pa.Table.from_batches([first]).replace_schema_metadata(schema.metadata)
-        )
+        columns = [field.name for field in schema if not holds_bytes(field.type)]
+        first = next(file.iter_batches(batch_size=JUDGED_ROWS, columns=columns), None) if columns else None
+        size = 0 if first is None else len(first)
+        arrays = [
+            pa.nulls(size, field.type) if first is None or field.name not in columns else first.column(field.name)
+            for field in schema
+        ]
+        return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _read(path: Path, columns: list[str]) -> pa.Table:

@@ -9,7 +9,7 @@ the folder, except into the store of a hub's download.
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,9 +21,10 @@ from surelabel.data.images.load import is_image
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.checks import and_more, download_stores, resolve_inside
 from surelabel.data.sources.interface import Parts
-from surelabel.data.sources.tables.columns import find_roles
+from surelabel.data.sources.tables.columns import Roles, find_roles
 from surelabel.data.sources.tables.parquet_file import SUFFIX, read_parquet
-from surelabel.data.sources.tables.rows import TablePart, make_inputs, make_parts
+from surelabel.data.sources.tables.rows import TablePart, make_inputs, make_parts, settings_like
+from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
 KIND = "a folder of .parquet files as the hub has them"
@@ -55,13 +56,25 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     train = _read(files[main], config, is_test=shape is not None)
     if shape is not None or "test" not in files:
         return make_parts(train, config, shape)
-    return make_parts(train, config, None, {"test": _read(files["test"], config, is_test=True)})
+    same = config.model_copy(update=settings_like(train, config))
+    return make_parts(train, config, None, {"test": _read(files["test"], same, is_test=True)})
 
 
 def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Read the inputs of the test split, or of the training split if there is no other."""
     files = _files_by_split(Path(config.source))
     return make_inputs(_read(files.get("test") or files["train"], config, needs_label=False), config, shape)
+
+
+def read_training_files(config: DataConfig, find_roles: Callable[[Table], Roles]) -> TablePart:
+    """Read the training split, with the columns that `find_roles` finds."""
+    files = _files_by_split(Path(config.source))["train"]
+    return read_parquet(files, config.source, find_roles)
+
+
+def read_table(config: DataConfig) -> TablePart:
+    """Read the table of the training split; a label column is not needed."""
+    return _read(_files_by_split(Path(config.source))["train"], config, needs_label=False)
 
 
 def _read(files: list[Path], config: DataConfig, needs_label: bool = True, is_test: bool = False) -> TablePart:

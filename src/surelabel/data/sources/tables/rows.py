@@ -1,33 +1,48 @@
-"""Turn tables into rows: images by path or bytes, or numbers, each with its label.
+"""Turn tables into rows: images by path or bytes, text, or numbers, each with its label.
 
 Rows are named by the id column; without one by the path of their image as written, else by their
 number, counted from 0. A column `split` says train or test; rows of validation are ignored. Test
 rows are measured with their true labels, if a column has them. With `data.unreadable` "skip", rows
-without a label or without their image are left out and listed.
+without a label or without their image or text are left out and listed.
 """
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from surelabel.config import DataConfig
+from surelabel.data.encoding.cells import UNENCODED, Cells
 from surelabel.data.images.load import fit_to_shape, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.array_conversion import as_tensor
 from surelabel.data.sources.checks import refuse_lost_classes
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.data.sources.tables.columns import Roles
-from surelabel.data.sources.tables.features import feature_names, read_features
-from surelabel.data.sources.tables.images import Fault, TableImages
-from surelabel.data.sources.tables.table import Table
+from surelabel.data.sources.tables.features import (
+    feature_names,
+    find_faults,
+    has_missing_numbers,
+    is_list,
+    is_missing,
+    read_features,
+    read_numbers,
+)
+from surelabel.data.sources.tables.images import TableImages
+from surelabel.data.sources.tables.table import Fault, Table
 
 _log = logging.getLogger("surelabel")
 
 _VALIDATION = ("validation", "valid", "val", "dev")
 _MAX_ROWS_SHOWN = 3
+_LEAST_LABELS = 10
+"""With fewer labels it is not asked whether they look continuous."""
+_MOST_FRACTIONS = 20
+"""Different labels that may be numbers with decimal places, such as half stars."""
 _UNLABELLED = -1
 """How the Hugging Face hub marks rows without a label."""
 
@@ -52,6 +67,7 @@ def make_parts(
     """
     for note in part.roles.notes:
         _log.warning("%s: %s", part.table.where, note)
+    part = _mark_encoded(part, config, shape)
     train, own_test = _split(part)
     if shape is not None and not len(train.table):
         train, own_test = own_test, train
@@ -59,18 +75,31 @@ def make_parts(
         raise part.table.error("no rows to train on")
     rows = _rows(train, config, shape, is_test=shape is not None)
     train_shape = tuple(rows.x.shape[1:])
-    found = {name: _rows(one, config, train_shape, True, f"{name}/") for name, one in (tests or {}).items()}
+    found = {}
+    for name, one in (tests or {}).items():
+        found[name] = _rows(_mark_encoded(one, config, train_shape), config, train_shape, True, f"{name}/")
     if not found and len(own_test.table):
         found["test"] = _rows(own_test, config, train_shape, is_test=True)
-    names = feature_names(part.table, part.roles.features) if part.roles.image is None else None
+    is_plain = part.roles.features and not part.roles.is_encoded
+    names = feature_names(train.table, part.roles.features) if is_plain else None
     return Parts(rows, found, _class_names(part), feature_names=names)
+
+
+def settings_like(part: TablePart, config: DataConfig) -> dict[str, Any]:
+    """Return the settings with which test files are read like these training rows, if encoded."""
+    roles = _mark_encoded(part, config, None).roles
+    if roles.text is not None:
+        return {"text_column": roles.text}
+    return {"feature_columns": roles.features, "category_columns": roles.categories} if roles.is_encoded else {}
 
 
 def make_inputs(part: TablePart, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Return all inputs of the table and their ids."""
     if not len(part.table):
         raise part.table.error("no rows below the header")
-    part = part.filter(_usable(part, _image_faults(part), config))
+    part = _mark_encoded(part, config, shape)
+    faults = _input_faults(part, config) if part.roles.text is None else []  # a model predicts blank text too
+    part = part.filter(_usable(part, faults, config))
     x, kept = _inputs(part, config, shape)
     return x, row_ids(part)[kept]
 
@@ -102,9 +131,11 @@ def _split(part: TablePart) -> tuple[TablePart, TablePart]:
 
 def _rows(part: TablePart, config: DataConfig, shape: Shape | None, is_test: bool, prefix: str = "") -> Rows:
     names, clean = _labels(part, is_test)
-    faults = _image_faults(part)
+    faults = _input_faults(part, config)
     if config.labels is None:
         faults.append((names == "", lambda _: f"{part.roles.label} is blank"))
+    if not is_test and config.labels is None:
+        _refuse_continuous(part, names[names != ""])
     usable = _usable(part, faults, config)
     part = part.filter(usable)
     x, kept = _inputs(part, config, shape)
@@ -114,16 +145,82 @@ def _rows(part: TablePart, config: DataConfig, shape: Shape | None, is_test: boo
     return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows])
 
 
+def _refuse_continuous(part: TablePart, names: np.ndarray) -> None:
+    """Raise if labels (n,) are measurements or ids, such as one for each row."""
+    distinct = len(np.unique(names))
+    has_fractions = distinct > min(_MOST_FRACTIONS, len(names) / 2) and _are_fractions(names)
+    if len(names) >= _LEAST_LABELS and (distinct == len(names) or has_fractions):
+        raise part.table.error(
+            f"{part.roles.label} has {distinct} different values in {len(names)} rows, so it looks continuous; labels "
+            "are classes that rows share: data.label_column names another column"
+        )
+
+
+def _are_fractions(names: np.ndarray) -> bool:
+    """Return whether labels are numbers, some of them not whole; missing ones do not count."""
+    try:
+        numbers = [float(name) for name in set(names.tolist()) if not is_missing(name)]
+    except ValueError:
+        return False
+    return any(not number.is_integer() for number in numbers)
+
+
 def _inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
     table, roles = part
     if roles.image is not None:
         return load_images(TableImages.of(table, roles.image).encoded(), config, shape, table.where)
-    x = as_tensor(read_features(table, roles.features))
+    if roles.text is not None:
+        x: Inputs = Cells.of_texts(table.text(roles.text), roles.text)
+    elif roles.is_encoded:
+        x = _read_cells(table, roles)
+    else:
+        x = as_tensor(read_features(table, roles.features))
     return fit_to_shape(x, shape, table.where), np.arange(len(table))
 
 
-def _image_faults(part: TablePart) -> list[Fault]:
-    return [] if part.roles.image is None else [TableImages.of(part.table, part.roles.image).missing()]
+def _mark_encoded(part: TablePart, config: DataConfig, shape: Shape | None) -> TablePart:
+    """Say whether features have to be encoded: as in training, or as this table needs it."""
+    table, roles = part
+    if roles.image is not None or roles.text is not None:
+        return part
+    numbers = tuple(name for name in roles.features if name not in roles.categories and not is_list(table, name))
+    if shape is not None:
+        is_encoded = shape == UNENCODED
+    else:
+        is_encoded = bool(roles.categories) or (config.unreadable == "refuse" and has_missing_numbers(table, numbers))
+    return TablePart(table, replace(roles, is_encoded=is_encoded))
+
+
+def _read_cells(table: Table, roles: Roles) -> Cells:
+    """Return features as cells: numbers or NaN, and categories as text."""
+    columns = {
+        name: _category_cells(table, name) if name in roles.categories else pa.array(read_numbers(table, name))
+        for name in roles.features
+    }
+    return Cells(pa.table(columns), roles.categories)
+
+
+def _category_cells(table: Table, name: str) -> Any:
+    return pa.array(["" if is_missing(cell) else cell for cell in table.cells(name).tolist()], pa.large_string())
+
+
+def _input_faults(part: TablePart, config: DataConfig) -> list[Fault]:
+    """Find the rows whose image or text is missing, or whose features are no numbers."""
+    table, roles = part
+    if roles.image is not None:
+        return [TableImages.of(table, roles.image).missing()]
+    if roles.text is not None:
+        blank = pc.equal(pc.utf8_trim_whitespace(table.text(roles.text)), "").to_numpy()
+        return [(blank, lambda _: f"{roles.text} is blank; expected text")]
+    numbers = tuple(name for name in roles.features if name not in roles.categories)
+    is_filled = roles.is_encoded and config.unreadable == "refuse"
+    faults = find_faults(table, numbers, allow_missing=is_filled)
+    return faults if is_filled else [*faults, *(_blank_category(table, name) for name in roles.categories)]
+
+
+def _blank_category(table: Table, name: str) -> Fault:
+    is_blank = np.array([is_missing(cell) for cell in table.cells(name).tolist()], dtype=bool)
+    return is_blank, lambda _: f"{name} is blank; expected a category"
 
 
 def _usable(part: TablePart, faults: list[Fault], config: DataConfig) -> np.ndarray:

@@ -12,6 +12,9 @@ import pyarrow.compute as pc
 from surelabel.data.sources.checks import and_more
 from surelabel.errors import DataError
 
+Fault = tuple[np.ndarray, Callable[[int], str]]
+"""Which rows (N,) are bad, and what is wrong with one of them."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -47,17 +50,21 @@ class Table:
 
     def cells(self, column: str, strip: bool = True) -> np.ndarray:
         """Return a column (N,) of text, numbers or dates as str; missing cells are blank."""
+        values = self.text(column)
+        values = pc.utf8_trim_whitespace(values) if strip else values
+        return np.asarray(values.to_numpy().astype(np.str_))
+
+    def text(self, column: str) -> Any:
+        """Return a column of text, numbers or dates as an arrow array of text, "" if missing."""
         values = self[column]
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
         try:
-            values = pc.fill_null(values.cast(pa.large_string()), "")
+            return pc.fill_null(values.cast(pa.large_string()), "")
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise self.error(
                 f"the column {column!r} has the type {values.type}; expected text or whole numbers"
             ) from None
-        values = pc.utf8_trim_whitespace(values) if strip else values
-        return np.asarray(values.to_numpy().astype(np.str_))
 
     def filter(self, mask: np.ndarray) -> "Table":
         """Return the rows that `mask` (N,) marks; they keep their names."""

@@ -1,0 +1,181 @@
+"""Text encoded by a transformer that the test makes itself, with random weights."""
+
+import importlib.util
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+from tests.conftest import FAST_TEXT, FILLERS, TOPICS, make_texts, write_csv
+
+from surelabel import api
+from surelabel.config import DataConfig, validate
+from surelabel.core.torchvision_import import import_torchvision
+from surelabel.data import load_corpus
+from surelabel.data.encoding import transformer
+from surelabel.errors import ConfigError, RunError
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Write a BERT with two small layers and a vocabulary of the words of the tests."""
+    transformers = pytest.importorskip("transformers")
+    import_torchvision()
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    folder.mkdir()
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *FILLERS,
+        *(word for topic in TOPICS.values() for word in topic),
+    ]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(words),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+    )
+    transformers.BertModel(config).save_pretrained(folder)
+    transformers.BertTokenizer(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
+    transformer._open.cache_clear()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tiny, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("transformer")
+    texts, given, clean = make_texts(90)
+    write_csv(folder / "t.csv", {"review": texts, "label": given, "truth": clean})
+    settings = {**FAST_TEXT, "model": f"hf:{tiny}", "data.clean_column": "truth"}
+    api.fit(str(folder / "t.csv"), folder / "run", settings=settings)
+    return folder
+
+
+def test_features_are_the_mean_of_the_last_layer(tiny):
+    from transformers import AutoModel, AutoTokenizer
+
+    texts = ["goal team", "bank", "rocket orbit moon launch"]
+    corpus = load_corpus(DataConfig(source="<arrays>", text_model=f"hf:{tiny}"), (texts, ["a", "b", "a"]))
+    model, tokenizer = AutoModel.from_pretrained(tiny).eval(), AutoTokenizer.from_pretrained(tiny)
+    with torch.no_grad():
+        expected = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(0) for text in texts]
+    assert torch.allclose(corpus.train.x.features(), torch.stack(expected), atol=1e-4)
+    assert torch.equal(corpus.train.x[torch.tensor([2])][0], corpus.train.x.features()[2])
+
+
+def test_long_and_blank_texts_have_features(tiny):
+    texts = ["goal " * 1000, "", "bank", "moon"]
+    corpus = load_corpus(DataConfig(source="<arrays>", text_model=f"hf:{tiny}"), (texts, ["a", "b", "a", "b"]))
+    assert torch.isfinite(corpus.train.x.features()).all()
+
+
+def test_a_run_keeps_the_name_and_predicts_new_text(run, tiny, done, tmp_path):
+    content = json.loads((run / "run" / "encoder.json").read_text())
+    assert (content["kind"], content["name"], content["num_features"]) == ("transformer", f"hf:{tiny}", 32)
+    assert api.RunDir(run / "run").config().data.text_model == f"hf:{tiny}"
+    texts, _, clean = make_texts(30, seed=1)
+    write_csv(tmp_path / "new.csv", {"review": texts})
+    done("predict", run / "run", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
+    assert np.mean(api.load(run / "run").predict(texts) == clean) > 0.7
+
+
+def test_the_report_shows_the_text_without_marks(run, done, tmp_path):
+    done("report", run / "run", "--out", tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text()
+    assert '<p class="text">' in page
+    assert "<mark" not in page
+
+
+def test_features_are_computed_once(tiny, monkeypatch):
+    texts, given, _ = make_texts(30, seed=7)
+    config = DataConfig(source="<arrays>", text_model=f"hf:{tiny}")
+    first = load_corpus(config, (texts, given)).train.x.features()
+    again = load_corpus(config, (texts, given)).train.x
+    monkeypatch.setattr(transformer.TransformerEncoder, "encode", lambda *_: pytest.fail("encoded again"))
+    assert torch.equal(again.features(), first)
+
+
+def test_other_weights_in_the_same_place_are_noticed(run, tiny):
+    from transformers import AutoModel
+
+    shutil.copytree(tiny, tiny.parent / "kept")
+    try:
+        torch.manual_seed(1)
+        model = AutoModel.from_pretrained(tiny)
+        AutoModel.from_config(model.config).save_pretrained(tiny)
+        transformer._open.cache_clear()
+        with pytest.raises(RunError, match="not the model that this run was trained with"):
+            api.load(run / "run").predict(["never seen before"])
+    finally:
+        shutil.rmtree(tiny)
+        (tiny.parent / "kept").rename(tiny)
+        transformer._open.cache_clear()
+
+
+def test_a_model_that_is_not_there_is_named(call, tmp_path):
+    pytest.importorskip("transformers")
+    write_csv(tmp_path / "t.csv", {"text": make_texts(12)[0], "label": ["a", "b"] * 6})
+    result = call("fit", tmp_path / "t.csv", "--model", "hf:nobody/nothing", "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "--model: hf:nobody/nothing is neither a folder" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("name", "package"), [("hf:a", "transformers"), ("sentence:a", "sentence_transformers")])
+def test_without_the_package(monkeypatch, name, package):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
+    with pytest.raises(ConfigError, match=rf"{name} needs the package {package}; pip install 'surelabel\[text\]'"):
+        transformer.TransformerEncoder.make(name, "")
+
+
+def test_weights_that_are_pickles_are_not_read(tiny, tmp_path):
+    shutil.copytree(tiny, tmp_path / "pickled")
+    (tmp_path / "pickled" / "model.safetensors").unlink()
+    torch.save({}, tmp_path / "pickled" / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match="safetensors"):
+        transformer.TransformerEncoder.make(f"hf:{tmp_path / 'pickled'}", "")
+
+
+def test_images_and_numbers_are_refused(tiny, call, make_blobs, tmp_path):
+    result = call("fit", make_blobs(tmp_path / "b.npz"), "--model", f"hf:{tiny}", "--out", tmp_path / "run")
+    assert result.exit_code == 2
+    assert "encodes text, and the inputs of" in result.stderr
+
+
+def test_a_model_of_text_is_part_of_the_data():
+    for model in ("hf:a", {"name": "hf:a"}):
+        config = validate({"data": {"source": "x"}, "model": model})
+        assert (config.data.text_model, config.model.name) == ("hf:a", "auto")
+    with pytest.raises(ConfigError, match=r"data\.text_model"):
+        validate({"data": {"source": "x", "text_model": "bert"}})
+
+
+@pytest.mark.parametrize(
+    "change", [{"name": "os.system"}, {"name": "hf:"}, {"num_features": 31}, {"num_features": 10**12}, {"probe": []}]
+)
+def test_an_encoder_from_a_stranger(run, tmp_path, change):
+    shutil.copytree(run / "run", tmp_path / "run")
+    (tmp_path / "run" / "checksums.json").unlink()
+    file = tmp_path / "run" / "encoder.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(RunError, match=r"encoder\.json: "):
+        api.load(tmp_path / "run")
+
+
+def test_sentence_transformers(tiny, tmp_path):
+    sentence = pytest.importorskip("sentence_transformers")
+    whole = sentence.SentenceTransformer(str(tiny), device="cpu")
+    whole.save(str(tmp_path / "st"))
+    texts = ["goal team", "bank", "moon", "tax"]
+    config = DataConfig(source="<arrays>", text_model=f"sentence:{tmp_path / 'st'}")
+    corpus = load_corpus(config, (texts, ["a", "b", "a", "b"]))
+    assert corpus.train.x.features().numpy() == pytest.approx(whole.encode(texts), abs=1e-4)
