@@ -6,6 +6,8 @@ import pytest
 
 from surelabel import api
 from surelabel.cli import app
+from surelabel.paper.figures import list_own_figures
+from surelabel.paper.figures.panel_runs import find_runs
 
 
 @pytest.fixture
@@ -79,6 +81,15 @@ def test_all_tells_the_paper_s_data_from_others(make, tmp_path, command):
     assert "- mine: 2 epochs" in text
     assert "- plain: 2 epochs" in text
     assert "- car: " not in text
+
+
+def test_the_title_of_a_narrow_figure_fits(make, tmp_path):
+    make("mine", data="digits", input_shape=(4,))
+    for figure, runs in list_own_figures(find_runs([tmp_path], api.reopen_data)):
+        picture = figure.draw_from(runs)[0].figure
+        picture.draw_without_rendering()
+        box = picture._suptitle.get_window_extent()
+        assert 0 <= box.x0 <= box.x1 <= picture.bbox.width, figure.name
 
 
 def test_errors_are_one_line(make, tmp_path, command):
