@@ -1,5 +1,6 @@
 """The public functions: train, resume, load and audit runs."""
 
+import difflib
 import json
 import shlex
 from collections.abc import Callable, Mapping
@@ -21,13 +22,55 @@ from surelabel.files import refuse_overwriting
 from surelabel.overrides import set_field
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
-from surelabel.training import build
+from surelabel.training import build, warm_start
 from surelabel.training.predictor import TrainedModel
 from surelabel.training.session import discard_state, train
 from surelabel.verdicts import Audit, audit
 
 CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip", "method.rate")
 """Settings that `resume` may change."""
+
+
+COMMON = {
+    "method": "method",
+    "model": "model",
+    "epochs": "train.epochs",
+    "batch_size": "train.batch_size",
+    "rate": "optimiser.rate",
+    "seed": "train.seed",
+    "noise": "noise",
+    "test": "data.test",
+    "labels": "data.labels",
+    "trusted": "data.trusted",
+    "root": "data.root",
+    "label_column": "data.label_column",
+    "text_column": "data.text_column",
+    "unreadable": "data.unreadable",
+    "folds": "train.folds",
+    "warm_start": "train.warm_start",
+    "device": "train.device",
+    "devices": "train.devices",
+    "threads": "train.threads",
+    "precision": "train.precision",
+    "cache": "data.cache",
+}
+"""Settings that `fit` takes as keywords, as the command takes them as options."""
+
+
+def _from_keywords(common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings by dotted name; None keeps a default."""
+    for name in common:
+        if name not in COMMON:
+            near = difflib.get_close_matches(name, COMMON, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise ConfigError(
+                f"fit has no keyword {name!r}; {hint}there are {', '.join(COMMON)}; any other setting is given as "
+                'settings={"method.penalty_weight": 1}'
+            )
+    found = {COMMON[name]: value for name, value in common.items() if value is not None}
+    if isinstance(found.get("noise"), str):
+        found["noise"] = noise.parse_noise(found["noise"])
+    return {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
 
 
 def make_config(data: Any, settings: Mapping[str, Any] | None = None) -> RunConfig:
@@ -87,15 +130,21 @@ def fit(
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     interrupt: Callable[[], bool] | None = None,
+    **common: Any,
 ) -> RunDir:
     """Train, and write a run directory to `out`, which must not exist yet.
 
+        surelabel.fit("photos/", "runs/first", method="car", epochs=60, noise="symmetric:0.2")
+
     `data` is the name of a data set, a path, a whole configuration, or data in memory: texts,
     arrays or tensors as (x, y), (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset,
-    a frame, an object of `datasets`, or {"train": ..., "test": ...} of any of these. `settings`
-    override fields of the configuration by dotted name.
+    a frame, an object of `datasets`, or {"train": ..., "test": ...} of any of these.
+
+    Common settings are keywords: COMMON names them, and `surelabel fit --help` explains them.
+    `settings` override any field by dotted name, also keywords; `surelabel settings` lists them.
     """
-    return fit_config(make_config(data, settings), _object_in(data), out, progress, interrupt)
+    config = make_config(data, {**_from_keywords(common), **(settings or {})})
+    return fit_config(config, _object_in(data), out, progress, interrupt)
 
 
 def fit_config(
@@ -116,7 +165,11 @@ def fit_config(
             else "choose another folder"
         )
         raise RunError(f"{out}: this folder is not empty; {hint}")
-    return train(config, _read_corpus(config, data), run_dir, progress or Silent(), interrupt)
+    progress = progress or Silent()
+    config, note = warm_start.train_as_long(config)
+    if note is not None:
+        progress.warn(note)
+    return train(config, _read_corpus(config, data), run_dir, progress, interrupt)
 
 
 def write_noise(

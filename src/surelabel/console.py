@@ -16,9 +16,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 PIPE_WIDTH = 160
 """Width of a table written to a file or a pipe."""
+GAP = "  "
+"""Between columns of a table, and before all but the first line of a record."""
+SHORTEST = 6
+"""Characters that a column of a table has at least, to be readable."""
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
@@ -84,14 +89,45 @@ def is_terminal() -> bool:
 
 
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool = False) -> None:
-    """Print a table on stdout, numbers aligned right; cut cells that are too wide, or wrap them."""
+    """Print a table on stdout, numbers aligned right.
+
+    A terminal that is too narrow shows it wrapped, or as one line per cell; elsewhere cells that
+    are too wide are cut, or wrapped with `wrap`.
+    """
     if has_nonzero_rank():
         return
     cells = [[plain(value) for value in row] for row in rows]
+    terminal = _console(highlight=False)
+    if not terminal.is_terminal:
+        page = _console(highlight=False, width=PIPE_WIDTH)
+        with page.capture() as text:
+            page.print(_make_table(columns, cells, wrap))
+        say("\n".join(line.rstrip() for line in text.get().splitlines()))
+    elif _least_width(columns, cells) > terminal.width:
+        _print_records(terminal, columns, cells)
+    else:
+        terminal.print(_make_table(columns, cells, wrap=True))
+
+
+def _least_width(columns: Sequence[str], cells: Sequence[Sequence[Any]]) -> int:
+    """Return the least width of a table: its first column whole, the others as their names."""
+    first = max((len(_cell_text(row[0])) for row in cells), default=0)
+    others = sum(max(len(column), SHORTEST) + len(GAP) for column in columns[1:])
+    return max(len(columns[0]), first) + others
+
+
+def _print_records(terminal: "Console", columns: Sequence[str], cells: Sequence[Sequence[Any]]) -> None:
+    for row in cells:
+        for position, (column, value) in enumerate(zip(columns, row, strict=True)):
+            text = f"{column}: {_cell_text(value)}" if column else _cell_text(value)
+            terminal.print(text if position == 0 else f"{GAP}{text}", markup=False)
+
+
+def _make_table(columns: Sequence[str], cells: Sequence[Sequence[Any]], wrap: bool) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, len(GAP), 0, 0), header_style="bold")
     for position, column in enumerate(columns):
         values = [row[position] for row in cells]
         is_number = bool(values) and all(isinstance(value, int | float | None) for value in values)
@@ -105,14 +141,7 @@ def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool 
     for row in cells:
         # Text is not parsed as markup: a class may be called [red].
         table.add_row(*(Text(_cell_text(value)) for value in row))
-    terminal = _console(highlight=False)
-    if terminal.is_terminal:
-        terminal.print(table)
-        return
-    page = _console(highlight=False, width=PIPE_WIDTH)
-    with page.capture() as text:
-        page.print(table)
-    say("\n".join(line.rstrip() for line in text.get().splitlines()))
+    return table
 
 
 def _cell_text(value: Any) -> str:
@@ -159,10 +188,17 @@ class Silent:
 
 
 def accuracy_text(row: dict[str, Any]) -> str:
-    """Format an epoch's accuracy on the first test set, or else on the given labels."""
-    for measured in (row.get("tests") or {}).values():
-        return f"test accuracy {measured['top1']:.3f}"
-    return f"given labels predicted {row['given_accuracy']:.3f}" if "given_accuracy" in row else "accuracy -"
+    """Format an epoch's accuracy on the first test set, or else on the given labels.
+
+    Predictions for training rows that differ from those of the epoch before follow in percent.
+    """
+    first = next(iter((row.get("tests") or {}).values()), None)
+    if first is not None:
+        text = f"test accuracy {first['top1']:.3f}"
+    else:
+        text = f"given labels predicted {row['given_accuracy']:.3f}" if "given_accuracy" in row else "accuracy -"
+    changed = row.get("changed_predictions")
+    return text if changed is None else f"{text}  changed predictions {100 * changed:.1f} %"
 
 
 class ProgressLines(Silent):

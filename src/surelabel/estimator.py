@@ -41,7 +41,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     After `fit`, with rows in the order of X:
         classes_: (K,) labels, sorted.
-        label_quality_: (N,) in [0, 1]; low is suspicious.
+        p_wrong_: (N,) the probability that each label is wrong.
+        label_quality_: (N,) in [0, 1], the method's own score; low is suspicious.
         suggested_labels_: (N,) the labels that the run considers right.
         audit_: the whole verdict, most suspicious first; its ids count the rows of X from 0.
         model_: the trained model, held in memory.
@@ -97,6 +98,22 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self._keep_verdict(run.samples())
         return self
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        text = super().__repr__(N_CHAR_MAX)
+        return f"{text}, fitted. {self.audit_!r}" if hasattr(self, "audit_") else str(text)
+
+    def _repr_html_inner(self) -> str:
+        return f"{super()._repr_html_inner()}{self._verdict_html()}"
+
+    def _repr_mimebundle_(self, **extra: Any) -> dict[str, str]:
+        found: dict[str, str] = super()._repr_mimebundle_(**extra)
+        if "text/html" in found:
+            found["text/html"] += self._verdict_html()
+        return found
+
+    def _verdict_html(self) -> str:
+        return self.audit_._repr_html_() if hasattr(self, "audit_") else ""
+
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return (N, K) probabilities, in the order of `classes_`."""
         check_is_fitted(self)
@@ -141,6 +158,8 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         order = np.argsort(samples["id"].to_numpy().astype(np.int64))
         self.label_quality_ = samples["quality"].to_numpy()[order].astype(np.float64)
         self.suggested_labels_ = self.classes_[samples["suggested"].to_numpy()[order]]
+        self.p_wrong_ = np.empty(len(self.audit_))
+        self.p_wrong_[self.audit_.columns["id"].astype(np.int64)] = self.audit_.p_wrong
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[Path]:

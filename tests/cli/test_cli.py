@@ -367,6 +367,10 @@ class TestPredict:
             assert 0 <= float(row[2]) <= 1
         assert rows[0][0] in result.stdout
         assert "p.csv" in result.stdout
+        assert "confidence" not in result.stdout
+        assert "tau" in result.stdout
+        assert "not the probability that the prediction is right" in result.stdout
+        assert "confidence" not in done("predict", "--help").stdout
 
     def test_json_and_default_file(self, run):
         result = as_json("predict", run, "digits")

@@ -37,7 +37,7 @@ class TestFile:
         found, names = run_onnx(tmp_path / "m.onnx", x)
         assert difference < 1e-5
         assert np.abs(found["probability"] - model.predict_proba(x)).max() < 1e-5
-        assert np.abs(found["tau"] - model.confidence(x)).max() < 1e-5
+        assert np.abs(found["tau"] - model.tau(x)).max() < 1e-5
         assert names == ["0", "1", "2"]
         assert [path.name for path in tmp_path.glob("*onnx*")] == ["m.onnx"]
 

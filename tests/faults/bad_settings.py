@@ -82,7 +82,7 @@ def bad_yaml(draw: st.DrawFn) -> BadInput:
     content, name = text.encode(codec, "replace"), draw(st.sampled_from(["c.yaml", "c.yaml", "c.json"]))
     command = draw(st.sampled_from([("plan",), ("noise", "--noise", "pair:0.5", "--out", "noisy.npy")]))
     told = f"yaml {name} {codec} {text[-40:]!a}"
-    return BadInput(told, {"d.npz": npz(), name: content}, (*command, "--config", name, "--epochs", "1"))
+    return BadInput(told, {"d.npz": npz(), name: content}, (*command, "--config", name, "--set", "train.epochs=1"))
 
 
 sources = st.sampled_from(

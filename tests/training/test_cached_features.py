@@ -104,7 +104,7 @@ class TestCachedFeatures:
         probability = model.predict_proba(x)
         assert probability.shape == (30, 3)
         assert (probability.argmax(1) == y).mean() == run.metrics()[-1]["tests"]["test"]["top1"] > 0.8
-        assert model.confidence(x).shape == (30,)
+        assert model.tau(x).shape == (30,)
         assert load_file(run.weights_file)["network.classifier.weight"].shape == (3, 64)
 
     def test_they_are_what_the_backbone_gives_without_augmentation(self, images, weights, tmp_path):

@@ -22,19 +22,19 @@ def test_inputs_of_any_kind(run, x, kind):
     model, whole = surelabel.load(run), np.abs(x).round()
     given = whole.tolist() if kind is list else whole.astype(kind)
     np.testing.assert_array_equal(model.predict_proba(given), model.predict_proba(whole))
-    np.testing.assert_array_equal(model.confidence(given), model.confidence(whole))
+    np.testing.assert_array_equal(model.tau(given), model.tau(whole))
     assert model.predict_proba(given).dtype == np.float32
 
 
 def test_no_rows_give_no_rows(run, x):
     model = surelabel.load(run)
     assert model.predict_proba(x[:0]).shape == (0, 3)
-    assert model.confidence(x[:0]).shape == model.predict(x[:0]).shape == (0,)
+    assert model.tau(x[:0]).shape == model.predict(x[:0]).shape == (0,)
 
 
 def test_rows_are_the_same_in_batches_of_any_size(run, x):
     model = surelabel.load(run)
-    np.testing.assert_allclose(model.confidence(x, batch_size=7), model.confidence(x), atol=1e-6)
+    np.testing.assert_allclose(model.tau(x, batch_size=7), model.tau(x), atol=1e-6)
 
 
 def test_inputs_of_another_shape_are_refused(run, x):

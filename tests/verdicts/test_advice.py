@@ -28,7 +28,8 @@ def advice(training, **kinds):
 
 class TestCauses:
     def test_the_default_method_is_not_advised_to_those_who_used_it(self):
-        assert "--method" not in advice(Training("car", {1: 0.5, 2: 0.99, 3: 1.0, 4: 1.0}))
+        for method in ("car", "adaptive_car", "elr", "dividemix", "somebody.elses"):
+            assert "--method" not in advice(Training(method, {1: 0.5, 2: 0.99, 3: 1.0, 4: 1.0}))
 
     def test_others_are_told_of_it(self):
         assert "--method car" in advice(Training("cross_entropy", {1: 0.5, 2: 0.99, 3: 1.0, 4: 1.0}))

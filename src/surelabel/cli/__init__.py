@@ -17,6 +17,7 @@ from surelabel.cli.report import report
 from surelabel.cli.reproduce import reproduce
 from surelabel.cli.resume import resume
 from surelabel.cli.review import review
+from surelabel.cli.settings import settings
 from surelabel.cli.tune import tune
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "reproduce",
     "resume",
     "review",
+    "settings",
     "tune",
 ]
 

@@ -26,9 +26,12 @@ SHORT_NAMES = {"suggested_probability": "p(suggested)", "p_wrong": "p(wrong)"}
 def audit(
     run: Run,
     out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Where to write. Default: RUN/audit.csv")] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=0, help="Rows to show.")] = 20,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="Number of rows to show.")] = 20,
     budget: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Say what looking at the first N labels would find.")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Say what a review of the first N labels would find. Default: several lengths"
+        ),
     ] = None,
     min_probability: Annotated[
         float, typer.Option(metavar="P", min=0, max=1, help="P(wrong) from which a label looks wrong.")

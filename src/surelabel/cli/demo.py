@@ -50,20 +50,22 @@ FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 @app.command()
 def demo(
-    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of weights, order and noise.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Random seed for weights, batch order and noise.")] = 0,
     epochs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Fewer epochs end sooner and show less.")
+        int,
+        typer.Option(metavar="N", min=1, help="Training epochs; fewer are faster but show a weaker effect."),
+    ] = EPOCHS,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the two runs in this new folder. Default: keep none")
     ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep the two runs in this new folder.")] = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to draw. Default: surelabel-demo/memorisation.png")
+        Path | None, typer.Option(metavar="FILE", help="Image file to write. Default: surelabel-demo/memorisation.png")
     ] = None,
     json: Json = False,
 ) -> None:
     """Compare cross entropy and CAR on digits with 40 % wrong labels, in less than a minute."""
     figure = figure or (out or Path("surelabel-demo")) / "memorisation.png"
     check_places(out, figure)
-    epochs = epochs or EPOCHS
     runs, results = {}, {}
     with contextlib.ExitStack() as stack:
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="surelabel-demo-")))

@@ -1,5 +1,6 @@
 """`surelabel figures`: draw the paper's figures."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,36 +15,46 @@ if TYPE_CHECKING:
     from surelabel.paper.figures.panel_runs import FoundRun
 
 ALL = "all"
+CHOICES = (
+    "1 (memorisation), 2 (density), 3 (gradients), 4 (density-by-beta), 5 (confidence-40), 6 (correction-40), "
+    "7 (correction), 8 (confidence-60), 9 (confidence-80), 10 (sensitivity-cifar10), 11 (sensitivity-cifar100), "
+    "12 (corrected-webvision), 13 (corrected-clothing1m)"
+)
+"""The figures, in words because their modules load PyTorch."""
 
 
 @app.command()
 def figures(
-    name: Annotated[str, typer.Argument(metavar="NUMBER|NAME|all", help="A figure of the paper, 1 to 13.")],
+    name: Annotated[str, typer.Argument(metavar="NUMBER|NAME|all", help=f"A figure of the paper: {CHOICES}; or all.")],
     runs: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run directories, or folders of them.")
+        list[Path] | None, typer.Argument(metavar="RUN", help="Run directories, or folders of them.")
     ] = None,
     folders: Annotated[
         list[Path] | None,
-        typer.Option("--from", metavar="FOLDER", help="The same; may be repeated. Default: reproduction"),
+        typer.Option("--from", metavar="FOLDER", help="Folder of runs. May be repeated. Default: reproduction"),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to write. Default: figures in the first folder")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Draw the paper's figures from run directories, as png, svg and text."""
+    """Draw the paper's figures from run directories, as png, svg and text.
+
+    Runs on other data than the paper's give figures that are named after their data.
+    """
     from surelabel import api
     from surelabel.data.protected_files import refuse_overwriting_inputs
-    from surelabel.paper.figures import FIGURES, find_figure
+    from surelabel.paper.figures import find_figure
     from surelabel.paper.figures.panel_runs import find_runs
 
-    chosen = list(FIGURES) if name == ALL else [find_figure(name)]
+    chosen = None if name == ALL else find_figure(name)
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
     found = find_runs(places, api.reopen_data)
     refuse_overwriting_inputs(out, [one.run for one in found])
     out = out or places[0] / "figures"
-    files = {figure.number: _draw(figure, found, out, name == ALL) for figure in chosen}
-    files = {number: written for number, written in files.items() if written}
+    wanted = _list_all(found) if chosen is None else [(chosen, found)]
+    files = {figure.number or figure.name: _draw(figure, shown, out, name == ALL) for figure, shown in wanted}
+    files = {key: written for key, written in files.items() if written}
     if not files:
         raise RunError(
             f"{', '.join(map(str, places))}: no figure can be drawn from the runs there; "
@@ -52,11 +63,19 @@ def figures(
     if json:
         console.say_json({"figures": files})
         return
-    for number, written in files.items():
-        console.say(f"Figure {number}: {', '.join(map(str, written))}")
+    for key, written in files.items():
+        console.say(f"{f'Figure {key}' if isinstance(key, int) else key}: {', '.join(map(str, written))}")
 
 
-def _draw(figure: "NumberedFigure", found: "list[FoundRun]", out: Path, may_fail: bool) -> list[Path]:
+def _list_all(found: "list[FoundRun]") -> "list[tuple[NumberedFigure, Sequence[FoundRun]]]":
+    """Return the paper's figures with the runs on its data, and figures of all other runs."""
+    from surelabel.paper.figures import FIGURES, list_own_figures
+
+    on_its_data = [one for one in found if one.data is not None]
+    return [(figure, on_its_data) for figure in FIGURES if on_its_data] + list_own_figures(found)
+
+
+def _draw(figure: "NumberedFigure", found: "Sequence[FoundRun]", out: Path, may_fail: bool) -> list[Path]:
     """Draw a figure and return its files; if others may still succeed, a failure is only a note."""
     from surelabel.paper.figures import write_figure
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from surelabel.verdicts import Audit
 
 Log = Annotated[
-    list[str] | None, typer.Option("--log", metavar="NAME", help="tensorboard or wandb, beside RUN/metrics.jsonl.")
+    list[str] | None,
+    typer.Option("--log", metavar="NAME", help="Also log to tensorboard or wandb. May be repeated. Default: neither"),
 ]
 
 
@@ -36,7 +37,9 @@ def fit(
         Path | None, typer.Option(metavar="RUN", help="New run directory. Default: runs/DATA-METHOD-NUMBER")
     ] = None,
     log: Log = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, as `plan` does.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Train nothing; say what would be done, as `plan` does.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Train on labels that may be wrong, and judge every one of them."""

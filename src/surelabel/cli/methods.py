@@ -20,7 +20,7 @@ _BOUNDS = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "m
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show this one with its options.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show only this method, with its options.")] = None,
     json: Json = False,
 ) -> None:
     """List the training methods, or show one of them with its options."""
@@ -167,7 +167,11 @@ def type_text(annotation: Any) -> str:
 
 
 def _schema_text(schema: dict[str, Any]) -> str:
-    if "enum" in schema:
-        return ", ".join(map(str, schema["enum"]))
-    limits = [f"{sign} {schema[key]:g}" for key, sign in _BOUNDS.items() if key in schema]
+    if "enum" in schema or "const" in schema:
+        return ", ".join(map(str, schema.get("enum", [schema.get("const")])))
+    if "items" in schema:
+        return f"list of {_schema_text(schema['items'])}"
+    if schema.get("type") == "object" or "$ref" in schema:
+        return "mapping"
+    limits = [f"{sign} {schema[key]:.15g}" for key, sign in _BOUNDS.items() if key in schema]
     return " ".join([str(schema.get("type", "any")), ", ".join(limits)]).strip()

@@ -7,16 +7,32 @@ from typing import Annotated
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Json, app, takes_settings
+from surelabel.cli.options import Json, app, takes_some_settings
 from surelabel.config import RunConfig
 
 
 @app.command()
-@takes_settings
+@takes_some_settings(
+    "data",
+    "root",
+    "labels",
+    "trusted",
+    "label_column",
+    "text_column",
+    "unreadable",
+    "noise",
+    "seed",
+    "cache",
+    "config",
+    "set_",
+)
 def noise(
     settings: RunConfig,
     out: Annotated[
-        Path, typer.Option(metavar="FILE.npy", help="Class numbers by position, or FILE.csv: id and class name.")
+        Path,
+        typer.Option(
+            metavar="FILE", help="File to write: .npy with class numbers by row, or .csv with id and class name."
+        ),
     ],
     json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ import inspect
 import logging
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -18,6 +18,7 @@ import typer.core
 import surelabel
 from surelabel import console
 from surelabel.cli.flags import naming_flags
+from surelabel.cli.help_texts import choices_text, default_text, method_names
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError, describe_os_error
 from surelabel.overrides import parsed_assignment, read_config, set_field
@@ -40,6 +41,7 @@ COMMANDS = (
     "tune",
     "reproduce",
     "methods",
+    "settings",
     "noise",
 )
 """The commands in the order in which --help lists them."""
@@ -51,6 +53,13 @@ class CommandGroup(typer.core.TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands in the order of COMMANDS."""
         return sorted(super().list_commands(ctx), key=COMMANDS.index)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands with their whole first sentence, which Typer would cut."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        rows = [(name, _first_paragraph(command.help)) for name, command in found.items() if command is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run a command and exit."""
@@ -71,6 +80,10 @@ class CommandGroup(typer.core.TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
+def _first_paragraph(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n")[0].split())
+
+
 def _failed(text: str) -> int:
     console.tell(f"error: {' '.join(text.split())}")
     return 2
@@ -80,18 +93,28 @@ app = typer.Typer(
     cls=CommandGroup,
     help="Train on wrong labels, find them, correct them.",
     add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, last on stdout.")]
+
+Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)]
-Trust = Annotated[bool, typer.Option("--trust", help="Import a method that is not part of surelabel.")]
-Device = Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps.")]
-Devices = Annotated[int | None, typer.Option(metavar="N", help="Processes that train together.")]
-Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads of each process.")]
-Workers = Annotated[int | None, typer.Option(metavar="N", min=1, help="Runs at a time. Default: 1")]
-Ray = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster: auto, host:port or local.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Import the run's method even if it is not part of surelabel: it runs code.")
+]
+Device = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help=f"Train on {choices_text('train.device')}. {default_text('train.device')}"),
+]
+Devices = Annotated[int | None, typer.Option(metavar="N", help="Number of processes that train together. Default: 1")]
+Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads per process. Default: PyTorch's choice")]
+Workers = Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of runs at a time. Default: 1")]
+Ray = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Train on a Ray cluster: auto, local or HOST:PORT. Default: on this machine"),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -109,14 +132,24 @@ def _start(
 
 def takes_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options of `configuration` to a command, which gets the result as `settings`."""
-    shared = inspect.signature(configuration).parameters
+    return takes_some_settings(*inspect.signature(configuration).parameters)(command)
+
+
+def takes_some_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add only these options of `configuration` to a command: those that it acts on."""
+    shared = {name: p for name, p in inspect.signature(configuration).parameters.items() if name in names}
+    return functools.partial(_add_options, shared)
+
+
+def _add_options(shared: Mapping[str, inspect.Parameter], command: Callable[..., None]) -> Callable[..., None]:
     own = {name: p for name, p in inspect.signature(command).parameters.items() if name != "settings"}
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
         chosen = {name: given.pop(name) for name in shared}
         with naming_flags(_typed_fields(chosen["set_"] or [], chosen["config"])):
-            command(settings=configuration(**chosen), **given)
+            # A command without --trust imports no method.
+            command(settings=configuration(**{"trust": True} | chosen), **given)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*shared.values(), *own.values())]
     # Typer reads both attributes.
@@ -139,63 +172,108 @@ def configuration(
         str | None,
         typer.Argument(
             metavar="DATA",
-            help="A data set's name (digits, cifar10, ...), an .npz or .npy file, a folder of class folders, "
-            "a .csv or .parquet table.",
+            help="The name of a data set (digits, cifar10, ...), an .npz or .npy file, a folder with a "
+            "sub-folder per class, or a .csv or .parquet table.",
         ),
     ] = None,
-    root: Annotated[str | None, typer.Option(metavar="DIR", help="Folder of a named data set.")] = None,
-    test: Annotated[str | None, typer.Option(metavar="PATH", help="Test data of the same kind.")] = None,
+    root: Annotated[str | None, typer.Option(metavar="DIR", help="Folder with the files of a named data set.")] = None,
+    test: Annotated[str | None, typer.Option(metavar="PATH", help="Test data of the same kind as DATA.")] = None,
     labels: Annotated[
-        str | None, typer.Option(metavar="FILE.csv", help="id,label: labels over the data's own.")
+        str | None, typer.Option(metavar="FILE.csv", help="CSV with columns id,label; overrides the labels in DATA.")
     ] = None,
     trusted: Annotated[
-        str | None, typer.Option(metavar="FILE.csv", help="id[,label]: rows whose label a person has confirmed.")
+        str | None,
+        typer.Option(
+            metavar="FILE.csv", help="CSV with id, optionally label, of rows whose label a person has confirmed."
+        ),
     ] = None,
-    label_column: Annotated[str | None, typer.Option(metavar="NAME", help="Tables: the column with labels.")] = None,
-    text_column: Annotated[str | None, typer.Option(metavar="NAME", help="Tables: the column with text.")] = None,
+    label_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Tables: the column with labels. Default: found by its name")
+    ] = None,
+    text_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Tables: the column with text. Default: found by its content")
+    ] = None,
     unreadable: Annotated[
         str | None,
-        typer.Option(metavar="refuse|skip", help="Rows whose image, text or features cannot be read. Default: refuse"),
+        typer.Option(
+            metavar="refuse|skip",
+            help="Rows whose image, text or features cannot be read: stop, or go on without them. Default: refuse",
+        ),
     ] = None,
     noise: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND:RATE", help="Inject noise: symmetric:0.4, asymmetric:0.4, file:PATH (docs/noise.md)."
+            metavar="KIND:RATE",
+            help="Make labels wrong on purpose: symmetric:0.4, or asymmetric, superclass, block, pair or instance with "
+            "a rate, or file:PATH (docs/noise.md). Default: none",
         ),
     ] = None,
     method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="As `surelabel methods` lists them. Default: car")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Training method; `surelabel methods` describes them: {method_names()}. "
+            f"{default_text('method.name')}",
+        ),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="auto, mlp, resnet18, ..., timm:NAME; text: hf:NAME, sentence:NAME (docs/networks.md)."
+            metavar="NAME",
+            help="Network: auto, mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet or "
+            f"timm:NAME; for text hf:NAME or sentence:NAME (docs/networks.md). {default_text('model.name')}",
         ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs of the whole run.")] = None,
-    batch_size: Annotated[int | None, typer.Option(metavar="N", help="Rows of a batch, at most.")] = None,
-    rate: Annotated[float | None, typer.Option(metavar="X", help="Highest learning rate.")] = None,
-    folds: Annotated[
-        int | None, typer.Option(metavar="N", help="Also train N networks that judge rows they have not seen.")
+    epochs: Annotated[
+        int | None, typer.Option(metavar="N", help=f"Training epochs. {default_text('train.epochs')}")
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="S", help="Of weights, order, augmentation and noise.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", help=f"Most rows per batch. {default_text('train.batch_size')}")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(metavar="X", help=f"Highest learning rate. {default_text('optimiser.rate')}")
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Also train N networks (2 to 20) that judge rows they have not seen. Default: 0"
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            metavar="S",
+            help=f"Random seed for weights, batch order, augmentation and noise. {default_text('train.seed')}",
+        ),
+    ] = None,
     warm_start: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Start from the weights of a finished run.")
+        str | None, typer.Option(metavar="RUN", help="Start from the weights of a finished run. Default: random ones")
     ] = None,
     device: Device = None,
     devices: Devices = None,
     threads: Threads = None,
-    precision: Annotated[str | None, typer.Option(metavar="P", help="32-true, bf16-mixed or 16-mixed.")] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(metavar="P", help=f"{choices_text('train.precision')}. {default_text('train.precision')}"),
+    ] = None,
     cache: Annotated[
         str | None, typer.Option(metavar="on|off", help="Keep decoded images on disk. Default: on")
     ] = None,
-    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Settings as YAML; options go over them.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="YAML or JSON file with settings; options override it.")
+    ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Any setting, e.g. method.penalty_weight=10; goes over all."),
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Override any setting, such as method.penalty_weight=10; takes precedence over all other options. "
+            "`surelabel settings` lists them. May be repeated.",
+        ),
     ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Import a method that is not part of surelabel and that FILE names.")
+        bool,
+        typer.Option("--trust", help="Import the method that FILE names even if it is not part of surelabel."),
     ] = False,
 ) -> RunConfig:
     """Combine all settings, and check what can be checked without the data."""
@@ -230,13 +308,25 @@ def configuration(
     assignments = [parsed_assignment(assignment) for assignment in set_ or []]
     for assignment in assignments:
         set_field(content, *assignment)
-    settings = _validate(content)
+    settings = _train_as_long(_validate(content))
     typed = method is not None or any(name in ("method", "method.name") for name, _ in assignments)
     if config is not None and settings.method.is_foreign and not (typed or trust):
         raise ConfigError(
             f"{config}: its method {settings.method.name} is not part of surelabel; --trust imports it, "
             "--method NAME chooses another"
         )
+    return settings
+
+
+def _train_as_long(settings: RunConfig) -> RunConfig:
+    """Train as long as the run of --warm-start, unless told otherwise."""
+    if settings.train.warm_start is None:
+        return settings
+    from surelabel.training.warm_start import train_as_long  # it loads PyTorch
+
+    settings, note = train_as_long(settings)
+    if note is not None:
+        console.tell(f"note: {note}; --epochs changes that")
     return settings
 
 

@@ -18,7 +18,7 @@ NUM_SHOWN = 5
 @app.command()
 @takes_settings
 def plan(settings: RunConfig, json: Json = False) -> None:
-    """Describe what fit would train on, find duplicates, and estimate memory and time."""
+    """Describe the data that fit would train on, find duplicates, and estimate memory and time."""
     say_plan(settings, json)
 
 

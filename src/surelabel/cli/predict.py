@@ -9,6 +9,11 @@ from surelabel import console
 from surelabel.cli.audit import NUM_SHOWN
 from surelabel.cli.options import Json, Run, Trust, app, output_file
 
+TAU_MEANING = (
+    "probability is that of the predicted class. tau says how much inputs like this one counted in training; it is "
+    "not the probability that the prediction is right."
+)
+
 
 @app.command()
 def predict(
@@ -20,7 +25,7 @@ def predict(
     trust: Trust = False,
     json: Json = False,
 ) -> None:
-    """Predict classes, probabilities and confidence (tau) of new data."""
+    """Predict the classes of new data, with a probability for each class."""
     from surelabel import api
     from surelabel.config import DataConfig
     from surelabel.data.protected_files import list_input_files, refuse_overwriting_inputs
@@ -39,4 +44,6 @@ def predict(
     shown = [name for name in FIXED_COLUMNS if name in columns]
     rows = [[*(row[name] for name in shown), max(row[name] for name in classes)] for row in head]
     console.say_table([*shown, "probability"], rows)
+    if "tau" in shown:
+        console.say_prose(TAU_MEANING)
     console.say(f"{num_rows} rows, with a probability for each of {len(classes)} classes: {file}")

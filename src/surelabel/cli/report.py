@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 @app.command()
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories; several are compared.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run directories; several are compared.")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Where to write. Default: report.html in the first run")
     ] = None,
-    figures: Annotated[Path | None, typer.Option(metavar="DIR", help="Figures as png and svg too.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write the figures here, as png and svg.")
+    ] = None,
     scores: Annotated[
         list[Path] | None, typer.Option(metavar="FILE.csv", help="Scores of another tool, by id, to compare with.")
     ] = None,

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from surelabel.paper.results import Table
     from surelabel.paper.tables import Trial
 
+CHOICES = "table1, table2, table3, ablation, strategies, correction, memorisation, confidence or sensitivity"
+"""The presets, in words because their modules load PyTorch."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -64,32 +67,41 @@ class Request:
 
 @app.command()
 def reproduce(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="table1, ablation, sensitivity and so on; a wrong one lists all.")
-    ],
-    scale: Annotated[str, typer.Option(metavar="SCALE", help="paper, small or tiny.")] = "paper",
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"What to reproduce: {CHOICES}.")],
+    scale: Annotated[
+        str, typer.Option(metavar="SCALE", help="Size of the data and of the runs: paper, small or tiny.")
+    ] = "paper",
     protocol: Annotated[
-        str, typer.Option(metavar="NAME", help="car: all train alike; original: as published.")
+        str,
+        typer.Option(
+            metavar="NAME", help="How methods are trained: car (all alike) or original (as each was published)."
+        ),
     ] = "car",
     car: Annotated[
-        str, typer.Option(metavar="NAME", help="paper: CAR as in its text; code: as in its authors' code.")
+        str,
+        typer.Option(metavar="NAME", help="Version of CAR: paper (as in its text) or code (as in its authors' code)."),
     ] = "paper",
     only: Annotated[
-        str | None, typer.Option(metavar="KEY=VALUE,...", help="Some cells: method=car,noise=symmetric:0.4")
+        str | None,
+        typer.Option(
+            metavar="KEY=VALUE,...", help="Only some cells, such as method=car,noise=symmetric:0.4. Default: all"
+        ),
     ] = None,
     data: Annotated[Path | None, typer.Option(metavar="ROOT", help="Folder with a folder for each data set.")] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Runs and tables; tables share equal runs. Default: reproduction/SCALE"),
+        typer.Option(
+            metavar="FOLDER", help="Folder of runs and tables; tables share equal runs. Default: reproduction/SCALE"
+        ),
     ] = None,
     workers: Workers = None,
     ray: Ray = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be run.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Train nothing; list the runs.")] = False,
     json: Json = False,
 ) -> None:
-    """Run a table or figure of the paper, with the published numbers beside ours.
+    """Train the runs of a table or figure of the paper; show the published numbers beside ours.
 
-    Done runs are left, stopped ones go on.
+    Runs that are done are skipped, and interrupted ones are resumed.
     """
     # Absolute paths, because the workers of a cluster run in another folder.
     folder = (out or Path("reproduction") / scale).absolute()

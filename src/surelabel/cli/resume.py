@@ -7,18 +7,31 @@ import typer
 
 from surelabel import console
 from surelabel.cli.fit import Log, report, saying_how_to_resume
-from surelabel.cli.options import Device, Devices, Json, Run, Threads, Trust, app
+from surelabel.cli.help_texts import choices_text
+from surelabel.cli.options import Json, Run, Trust, app
 from surelabel.overrides import parsed_assignment
 
 
 @app.command()
 def resume(
     run: Run,
-    device: Device = None,
-    devices: Devices = None,
-    threads: Threads = None,
+    device: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help=f"Train on {choices_text('train.device')}. Default: as before"),
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of processes that train together. Default: as before")
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", help="CPU threads per process. Default: as before")
+    ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="optimiser.rate or .clip, method.rate.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Change optimiser.rate, optimiser.clip or method.rate for the rest of the run. May be repeated.",
+        ),
     ] = None,
     log: Log = None,
     trust: Trust = False,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @app.command()
 def review(
     run: Run,
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the page; 0 takes a free one.")] = 0,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Show the page in a browser.")] = True,
     by: Annotated[
         str | None, typer.Option(metavar="NAME", help="Who decides. Default: the user of this computer")

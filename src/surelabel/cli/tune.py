@@ -24,18 +24,22 @@ def tune(
     settings: RunConfig,
     try_: Annotated[
         list[str] | None,
-        typer.Option("--try", metavar="OPTION=VALUE,VALUE", help="Values to try instead of the published ones."),
+        typer.Option(
+            "--try", metavar="OPTION=VALUE,VALUE", help="Values to try instead of the published ones. May be repeated."
+        ),
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(metavar="MINUTES", help="Start no further run after this time.")
+        float | None, typer.Option(metavar="MINUTES", help="Start no further run after this time. Default: no limit")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Runs, table and best.yaml. Default: tuning/DATA-METHOD"),
+        typer.Option(metavar="FOLDER", help="Folder of runs, table and best.yaml. Default: tuning/DATA-METHOD"),
     ] = None,
     workers: Workers = None,
     ray: Ray = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the candidates and the cost.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Train nothing; list the candidates and the cost.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Try a method's published options, and keep those that predict held-out labels best.

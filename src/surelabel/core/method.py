@@ -156,6 +156,8 @@ class Method(nn.Module):
     year: ClassVar[int] = 0
     kind: ClassVar[str] = ""
     """loss, correction, selection, label correction, regularisation or semi-supervised."""
+    resists_wrong_labels: ClassVar[bool] = True
+    """Whether it is meant for wrong labels; a run of one that is not is told to use another."""
     forward_passes: ClassVar[float] = 1
     """Forward passes over a batch's rows in one training step, summed over all networks."""
     backward_passes: ClassVar[float] = 1

@@ -66,6 +66,8 @@ class Setup:
     progress: Progress
     interrupt: Callable[[], bool] = lambda: False
     """Called after each step: returns whether to save and stop."""
+    after_epoch: Callable[["Engine"], None] = lambda _engine: None
+    """Called by the first process after each epoch; must not change anything of the engine."""
 
 
 class Engine:
@@ -271,6 +273,8 @@ class Engine:
         self.setup.progress.epoch(row)
         for text in self.metrics.warnings():
             self.setup.progress.warn(text)
+        if distributed.is_first():
+            self.setup.after_epoch(self)
         if distributed.any_rank(time.monotonic() - self.saved_at >= SAVE_EVERY, self.device):
             self.save()
 

@@ -75,12 +75,14 @@ class Metrics:
         engine, epoch = self.engine, self.engine.position.run_epoch
         if not engine.record.has_news and (is_last or epoch % LOOK_EVERY == 0):
             self._look()
-        has_news = engine.record.has_news
+        has_news, before = engine.record.has_news, engine.record.prediction
         engine.record.close_epoch(epoch)
         row = self._row(rate)
         if is_last or epoch % engine.config.train.evaluate_every == 0:
             row.update(self.evaluate())
         row.update(self._on_training_rows(has_news))
+        if has_news and (known := before >= 0).any():
+            row["changed_predictions"] = share(engine.record.prediction[known] != before[known])
         if engine.notes:
             row["estimates"], engine.notes = engine.notes, {}
         return row

@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -179,8 +180,10 @@ def make_panels(
 
 
 def add_headline(figure: Figure, text: str) -> None:
-    """Add the title above all panels; call this after everything else is drawn."""
-    figure.suptitle(text, fontsize=TITLE_TEXT)
+    """Add the title above all panels, in lines that fit; call this when all else is drawn."""
+    # Letters are about 0.55 times as wide as high, and a point is 1/72 inch.
+    most = int(72 * figure.get_figwidth() / (0.55 * TITLE_TEXT))
+    figure.suptitle("\n".join(textwrap.wrap(text, most)), fontsize=TITLE_TEXT)
     if any(axes.get_aspect() != "auto" for axes in figure.axes):
         _settle(figure)
 

@@ -10,6 +10,7 @@
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
     state.pt             resume state (loads with weights_only)
+    suspects.json        the most suspicious labels so far, until training ends
     folds/NUMBER         the state or the predictions of a fold, until training ends
     lock                 held while a process trains here
     wandb.json           id of the Weights & Biases run, if logged there
@@ -39,9 +40,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from surelabel import files
+from surelabel import files, notebook
 from surelabel.config import RunConfig, validate
-from surelabel.errors import RunError
+from surelabel.errors import ConfigError, RunError
 from surelabel.runs import checksums, decisions
 from surelabel.runs.entry_count import count_file
 from surelabel.runs.metrics import read_line
@@ -56,6 +57,7 @@ ENCODER_FILE, ENCODER_TENSORS = "encoder.json", "encoder.safetensors"
 TRAJECTORY_FILE, NEIGHBOURS_FILE = "trajectory.safetensors", "neighbours.safetensors"
 FOLDS_FOLDER = "folds"
 METRICS_FILE = "metrics.jsonl"
+SUSPECTS_FILE = "suspects.json"
 START_FILES = (
     "lock",
     checksums.FILE_NAME,
@@ -79,7 +81,7 @@ END_FILES = (
     "done",
 )
 """Files written when training has ended, in this order."""
-RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.pt", *END_FILES)
+RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.pt", SUSPECTS_FILE, *END_FILES)
 """All files that training writes."""
 
 
@@ -90,6 +92,26 @@ class RunDir:
         self.path = Path(path)
         self._config: tuple[dict[str, Any], RunConfig] | None = None
         self._checksums = checksums.Checksums(self.path)
+
+    def __repr__(self) -> str:
+        return f"RunDir({str(self.path)!r}): {', '.join(self._about().values())}"
+
+    def _repr_html_(self) -> str:
+        return notebook.table(("run", str(self.path)), self._about().items())
+
+    def _about(self) -> dict[str, str]:
+        """Describe the run in a few words, whatever its state."""
+        try:
+            if not self.has_begun:
+                return {"state": "no run yet"}
+            config, epochs = self.config(), len(self.metrics())
+            state = "finished" if self.is_done else "not finished"
+            labels = f"{self.data()['num_train']:,} training rows"
+            progress = f"{epochs} epochs" if self.is_done else f"{epochs} of {config.train.epochs} epochs"
+            about = {"method": config.method.name, "data": config.data.source, "labels": labels}
+            return {**about, "epochs": progress, "state": state}
+        except (RunError, ConfigError, KeyError, TypeError, ValueError) as error:
+            return {"state": f"not readable: {error}"}
 
     @classmethod
     def open(cls, path: str | Path) -> "RunDir":

@@ -24,7 +24,7 @@ from surelabel.training import build, cached_features
 
 
 class TrainedModel:
-    """The model of a finished run: raw inputs in, probabilities and confidences out.
+    """The model of a finished run: raw inputs in, probabilities and tau out.
 
     A pickle of it holds its weights and no path.
     """
@@ -98,8 +98,11 @@ class TrainedModel:
         return names
 
     @torch.no_grad()
-    def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
-        """Return (N,) tau of raw inputs; None for methods without."""
+    def tau(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
+        """Return (N,) tau of raw inputs; None for methods without.
+
+        It says how far training trusts such inputs, and not how likely a prediction is right.
+        """
         inputs = self._check(x)
         if self.method.tau(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
             return None
@@ -153,7 +156,7 @@ def predictions(model: TrainedModel, source: str) -> dict[str, np.ndarray]:
     config = model.config.data.model_copy(update={"source": source, "test": None})
     x, ids = read_inputs(config, model.input_shape, model.encoder)
     refuse_not_finite(x, ids, source)
-    probability, tau = model.predict_proba(x), model.confidence(x)
+    probability, tau = model.predict_proba(x), model.tau(x)
     columns = {"id": ids, "predicted": np.array(model.class_names)[probability.argmax(1)]}
     if tau is not None:
         columns["tau"] = tau

@@ -20,10 +20,23 @@ from surelabel.engine.signals import stop_on_signals
 from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
-from surelabel.runs.run_dir import CALIBRATION_FILE, NEIGHBOURS_FILE, OPINION_FILE, TRAJECTORY_FILE, RunDir
+from surelabel.runs.run_dir import (
+    CALIBRATION_FILE,
+    NEIGHBOURS_FILE,
+    OPINION_FILE,
+    SUSPECTS_FILE,
+    TRAJECTORY_FILE,
+    RunDir,
+)
 from surelabel.training import build, cached_features, folds, head, second_opinion, warm_start
+from surelabel.training.early_suspects import EarlySuspects
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.calibration import CurveCalibration
+
+LOSS_MAY_RISE = (
+    "the loss of {method} may rise in a normal run, because its targets move away from labels that look wrong; "
+    "watch the test accuracy, which should rise, and the predictions that change, which should become few"
+)
 
 
 def train(
@@ -57,6 +70,8 @@ def train(
     method = make_method(config.train.seed)
     warnings = [f"network on these features: {chosen['chosen']}"] if chosen else []
     warnings += [*config.notices(), *method.advice("settings"), *build.notes(method)]
+    if method.target_tables():
+        warnings.append(LOSS_MAY_RISE.format(method=config.method.name))
     # A saved state replaces the weights of a warm start.
     warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
     warnings += [] if warm is None else warm.apply(method)
@@ -80,6 +95,7 @@ def train(
             fabric=fabric,
             progress=progress,
             interrupt=interrupt or stop,
+            after_epoch=EarlySuspects(run_dir, raw, progress).after_epoch,
         )
         engine = Engine(setup)
         engine.run(resume=run_dir.state_file.exists())
@@ -158,4 +174,5 @@ def _write_results(
 def discard_state(run_dir: RunDir) -> None:
     """Remove what only an unfinished run needs; a crash after `done` may have left it."""
     run_dir.state_file.unlink(missing_ok=True)
+    (run_dir.path / SUSPECTS_FILE).unlink(missing_ok=True)
     folds.remove(run_dir)

@@ -70,6 +70,21 @@ class WarmStart:
         )
 
 
+def train_as_long(config: RunConfig) -> tuple[RunConfig, str | None]:
+    """Return the configuration, with the epochs of the run it starts from unless it has its own.
+
+    A note says so if that changes the epochs.
+    """
+    place = config.train.warm_start
+    if place is None or "epochs" in config.train.model_fields_set:
+        return config, None
+    before = RunDir.open(Path(place)).config().train.epochs
+    if before == config.train.epochs:
+        return config, None
+    train = config.train.model_copy(update={"epochs": before})
+    return config.model_copy(update={"train": train}), f"training for {before} epochs, as {place} was"
+
+
 def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int, ...]) -> WarmStart | None:
     """Read the run that `train.warm_start` names; None if it names none."""
     if config.train.warm_start is None:

@@ -97,6 +97,12 @@ class Audit(Table):
         """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
         self.columns = _ordered(kinds.add_columns(self.columns, self.kinds))
 
+    def __repr__(self) -> str:
+        return f"{summary.headline(self)} {self.sentences()[0]}"
+
+    def _repr_html_(self) -> str:
+        return summary.as_html(self)
+
     @property
     def is_decided(self) -> np.ndarray:
         """(N,) whether a person has decided on each label, in the order of the table."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from surelabel import notebook
 from surelabel.runs.decisions import FILE_NAME
 from surelabel.verdicts import advice
 from surelabel.verdicts.answers import TO_REMOVE
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from surelabel.verdicts.audit import Audit
 
 NUM_PAIRS = 10
+NOTEBOOK_COLUMNS = ("rank", "id", "given", "suggested", "p_wrong", "quality", "kind")
+NOTEBOOK_ROWS = 10
+"""What a notebook shows of the table."""
 STRONG = 0.75
 """If random labels look worse than the given ones less often, inputs hardly predict labels."""
 NARROW = 0.02
@@ -48,6 +52,19 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
         "measures": audit.measures() or None,
         "warnings": audit.warnings,
     }
+
+
+def headline(audit: "Audit") -> str:
+    """Return the size of an audit and the number of labels that look wrong."""
+    return f"Audit of {len(audit):,} labels: {audit.num_suspicious:,} look wrong."
+
+
+def as_html(audit: "Audit") -> str:
+    """Return the figures, the warnings and the most suspicious rows for a notebook."""
+    columns = [name for name in NOTEBOOK_COLUMNS if name in audit.columns]
+    rows = ([np.asarray(row[name]).item() for name in columns] for row in audit.head(NOTEBOOK_ROWS))
+    texts = [headline(audit), *audit.sentences(), *(f"Warning: {text}" for text in audit.warnings)]
+    return notebook.paragraphs(texts) + notebook.table(columns, rows)
 
 
 def sentences(audit: "Audit") -> Iterator[str]:

@@ -6,6 +6,8 @@ import pytest
 
 from surelabel import api
 from surelabel.cli import app
+from surelabel.paper.figures import list_own_figures
+from surelabel.paper.figures.panel_runs import find_runs
 
 
 @pytest.fixture
@@ -64,6 +66,32 @@ def test_all_draws_what_can_be_drawn(make, tmp_path, command):
     assert "note: figure 3 (gradients) needs finished runs that are not there" in err
 
 
+def test_all_tells_the_paper_s_data_from_others(make, tmp_path, command):
+    make("car")
+    make("mine", data="my photos.npz", noise=("pair", 0.2), input_shape=(4,))
+    make("plain", data="my photos.npz", noise=("pair", 0.2), input_shape=(4,), method="cross_entropy")
+    code, out, _ = command("all", "--from", tmp_path)
+    assert code == 0
+    found = [line.partition(":")[0] for line in out.splitlines()]
+    assert found[:4] == [f"Figure {number}" for number in (1, 2, 5, 6)]
+    assert "memorisation-my-photos-pair-20" in found
+    assert "correction-my-photos-pair-20-cross_entropy" in found
+    assert not [name for name in found if "corrected" in name]  # its inputs are no images
+    text = (tmp_path / "figures" / "memorisation-my-photos-pair-20.md").read_text()
+    assert "- mine: 2 epochs" in text
+    assert "- plain: 2 epochs" in text
+    assert "- car: " not in text
+
+
+def test_the_title_of_a_narrow_figure_fits(make, tmp_path):
+    make("mine", data="digits", input_shape=(4,))
+    for figure, runs in list_own_figures(find_runs([tmp_path], api.reopen_data)):
+        picture = figure.draw_from(runs)[0].figure
+        picture.draw_without_rendering()
+        box = picture._suptitle.get_window_extent()
+        assert 0 <= box.x0 <= box.x1 <= picture.bbox.width, figure.name
+
+
 def test_errors_are_one_line(make, tmp_path, command):
     code, _, err = command("1", "--from", tmp_path)
     assert code == 2
@@ -82,5 +110,15 @@ def test_from_a_trained_run(tmp_path, command):
     api.fit({**settings, **model, **train}, tmp_path / "run", settings=changes)
     for number in (3, 12):
         assert command(number, "--from", tmp_path / "run", "--out", tmp_path / "out")[0] == 0
-    assert "of the gradient, clean labels the rest" in (tmp_path / "out" / "figure-03-gradients.md").read_text()
-    assert "18 sure corrections" in (tmp_path / "out" / "figure-12-corrected-webvision.md").read_text()
+    assert "of the gradient, clean labels the rest" in (tmp_path / "out" / "gradients-digits.md").read_text()
+    assert "18 sure corrections" in (tmp_path / "out" / "corrected-digits.md").read_text()
+    _, out, err = command("all", tmp_path / "run", "--out", tmp_path / "all")
+    names = [f"{kind}-digits-symmetric-40" for kind in ("memorisation", "gradients")]
+    names += [f"{kind}-digits-symmetric-40-car" for kind in ("density", "confidence", "correction", "corrected")]
+    assert [line.partition(":")[0] for line in out.splitlines()] == names
+    assert {file.stem for file in (tmp_path / "all").iterdir()} == set(names)
+    assert err == ""
+    for name in names:
+        text = (tmp_path / "all" / f"{name}.md").read_text()
+        assert "digits" in text.splitlines()[0]
+        assert "Figure" not in text.splitlines()[0]

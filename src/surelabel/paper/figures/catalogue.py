@@ -13,6 +13,7 @@ from surelabel.paper.figures.panel_runs import (
     ANNEALED,
     FULL_CAR,
     GIVEN_LABELS,
+    PAPER_DATA,
     SELECTED,
     STEPPED,
     FoundRun,
@@ -25,14 +26,17 @@ from surelabel.plotting.drawing import Drawing, add_headline, plain_text
 
 SYMMETRIC_40, SYMMETRIC_60, SYMMETRIC_80 = ("symmetric", 0.4), ("symmetric", 0.6), ("symmetric", 0.8)
 ASYMMETRIC_40 = ("asymmetric", 0.4)
+NUMBERED = "figure-"
+"""How the names of files begin that show a figure of the paper."""
 BETAS = (0.0, 0.1, 0.3, 0.5)
 
 
 @dataclass(frozen=True)
 class NumberedFigure:
-    """A figure of the paper."""
+    """A figure of the paper, or one of its kind from other runs."""
 
-    number: int
+    number: int | None
+    """None for a figure that only shows runs of a user."""
     name: str
     title: str
     """May contain {method} and {setting} (data and noise), which are those of the first run."""
@@ -51,8 +55,19 @@ class NumberedFigure:
             raise RunError(self._describe_missing_runs())
         title = self.title.format(method=method_text(picture.runs[0]), setting=setting_text(picture.runs[0]))
         add_headline(picture.figure, title)
-        name = f"figure-{self.number:02d}-{self.name}"
-        return Drawing(name, f"Figure {self.number}: {plain_text(title)}", picture.text, picture.figure), picture.runs
+        name, heading = self._name(picture.runs), plain_text(title)
+        if name.startswith(NUMBERED):
+            heading = f"Figure {self.number}: {heading}"
+        return Drawing(name, heading, picture.text, picture.figure), picture.runs
+
+    def _name(self, runs: Sequence[FoundRun]) -> str:
+        """Return number and name of the paper, or the name with the data where those are others."""
+        if self.number is None:
+            return self.name
+        if all(one.data is not None for one in runs):
+            return f"{NUMBERED}{self.number:02d}-{self.name}"
+        kind = next((self.name.removesuffix(f"-{data}") for data in PAPER_DATA if self.name.endswith(data)), self.name)
+        return "-".join([kind, *dict.fromkeys(one.file_name for one in runs)])
 
     def _describe_missing_runs(self) -> str:
         wanted = "; ".join(dict.fromkeys(one.text for one in self.panels.values()))

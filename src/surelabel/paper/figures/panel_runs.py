@@ -56,6 +56,12 @@ class FoundRun:
         """The name of its data set or data file, without the folder."""
         return PurePath(self.config.data.source).name
 
+    @property
+    def file_name(self) -> str:
+        """The same as a part of a file name."""
+        stem = self.source.rpartition(".")[0] or self.source
+        return re.sub(r"[^\w.-]+", "-", stem).strip("-.") or "data"
+
     @cached_property
     def data(self) -> str | None:
         """The data set of the paper that its source is named after; None for any other data."""

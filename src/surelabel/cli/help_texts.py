@@ -1,0 +1,26 @@
+"""Defaults and choices for help texts, from the configuration; PyTorch is not imported for them."""
+
+from pathlib import Path
+from typing import get_args
+
+import surelabel
+from surelabel.config import RunConfig
+
+
+def default_text(field: str) -> str:
+    """Return the default of a setting, such as train.epochs, for a help text."""
+    part, name = field.split(".")
+    value = getattr(RunConfig.model_fields[part].default, name)
+    return f"Default: {value}"
+
+
+def choices_text(field: str) -> str:
+    """Return the allowed values of a setting, for a help text."""
+    part, name = field.split(".")
+    values = get_args(type(RunConfig.model_fields[part].default).model_fields[name].annotation)
+    return f"{', '.join(values[:-1])} or {values[-1]}"
+
+
+def method_names() -> str:
+    """List the methods by their files: importing them would load PyTorch."""
+    return ", ".join(sorted(file.stem for file in (Path(surelabel.__file__).parent / "methods").glob("[!_]*.py")))
