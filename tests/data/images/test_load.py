@@ -64,7 +64,16 @@ def test_the_cameras_rotation_is_applied(tmp_path):
     assert x[0, 0, 0].tolist() == [0, 0, 0, 200]
 
 
-def test_different_sizes_are_resized_to_the_smallest_side_with_a_warning(tmp_path, paint, caplog):
+def test_one_thumbnail_among_photos_does_not_decide_their_size(tmp_path, paint, caplog):
+    paths = [paint(tmp_path / f"{number}.png", size=(64, 48)) for number in range(6)]
+    paths.insert(2, paint(tmp_path / "thumbnail.png", size=(10, 10)))
+    x = read(*paths)
+    assert x.shape == (7, 3, 48, 48)
+    assert "1 image is less than half as large, and will be blurred: " in caplog.messages[1]
+    assert caplog.messages[1].endswith("thumbnail.png")
+
+
+def test_different_sizes_are_resized_to_the_median_side_with_a_warning(tmp_path, paint, caplog):
     paths = [paint(tmp_path / "a.png", 5, size=(12, 20)), paint(tmp_path / "b.png", 6, size=(9, 30))]
     with caplog.at_level(logging.INFO, "surelabel"):
         x = read(*paths)

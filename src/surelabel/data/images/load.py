@@ -41,6 +41,8 @@ _SMALL_IMAGE = 64 * 64
 
 _VERSION = 1
 """Version of the decoding; a new number invalidates all decoded images in the cache."""
+_SIZE_RULE = "median"
+"""How the size of images that differ in it is chosen; another word invalidates the cache too."""
 _NAMES_SHOWN = 5
 
 _log = logging.getLogger("surelabel")
@@ -57,7 +59,8 @@ class _Job(NamedTuple):
     def key(self, kind: str) -> str:
         # Images for windows are other ones: their long sides are whole.
         suffix = ("windows",) if self.target.has_windows else ()
-        return cache.make_key(kind, _VERSION, self.digest, self.target.shape, self.target.image_size, *suffix)
+        size = (self.target.shape, self.target.image_size)
+        return cache.make_key(kind, _VERSION, _SIZE_RULE, self.digest, *size, *suffix)
 
     def entry(self, kind: str, make: cache.Make) -> cache.Entry:
         return cache.load_or_make(self.key(kind), make) if self.is_cached else cache.make_in_memory(make)
@@ -68,7 +71,7 @@ def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where
 
     Images are made to fit `shape` if it is given. Otherwise greyscale sets have one channel and
     others three, and `config.image_size` is the side. Without either, a common size is kept, and
-    different sizes are brought to the smallest side, at most 64. With `config.crop` images are not
+    different sizes are brought to the median of their short sides, at most 64. With `config.crop` images are not
     cut to that shape, but keep their long side, of which windows can be cut.
 
     Unreadable images are an error, or with `config.unreadable` "skip" are logged and left out.
@@ -87,7 +90,7 @@ def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where
         x = StreamedImages(encoded, survey.shape, config.workers, target.has_windows)
     kept = _select_readable(survey, encoded, config.unreadable == "skip", where)
     if survey.sides is not None:
-        _warn_about_sizes(survey, where, target.has_windows)
+        _warn_about_sizes(survey, encoded, where, target.has_windows)
     return x if len(kept) == len(encoded) else select_rows(x, kept), kept
 
 
@@ -226,12 +229,13 @@ def _has_room_for(array: np.ndarray) -> bool:
 
 
 def _survey_to_dict(survey: Survey) -> dict[str, object]:
-    return {"sides": survey.sides, "unreadable": list(survey.unreadable.items())}
+    return {"sides": survey.sides, "small": survey.small, "unreadable": list(survey.unreadable.items())}
 
 
 def _survey_from_dict(shape: Shape, about: dict[str, Any], frames: np.ndarray | None = None) -> Survey:
     sides = about["sides"]
-    return Survey(shape, None if sides is None else tuple(sides), dict(about["unreadable"]), frames=frames)
+    sides = None if sides is None else tuple(sides)
+    return Survey(shape, sides, tuple(about["small"]), dict(about["unreadable"]), frames=frames)
 
 
 def _select_readable(survey: Survey, encoded: Encoded, may_skip: bool, where: str) -> np.ndarray:
@@ -249,13 +253,20 @@ def _select_readable(survey: Survey, encoded: Encoded, may_skip: bool, where: st
     return kept
 
 
-def _warn_about_sizes(survey: Survey, where: str, has_windows: bool) -> None:
+def _warn_about_sizes(survey: Survey, encoded: Encoded, where: str, has_windows: bool) -> None:
     assert survey.sides is not None
     _log.warning(
         "%s: images differ in size (sides from %d to %d): all are resized %s %d x %d; "
         "data.image_size sets another side",
         *(where, *survey.sides, "to cover" if has_windows else "and centre-cropped to", *survey.shape[1:]),
     )
+    if survey.small:
+        _log.warning(
+            "%s: %s less than half as large, and will be blurred: %s%s",
+            *(where, "1 image is" if len(survey.small) == 1 else f"{len(survey.small):,} images are"),
+            "; ".join(map(encoded.name, survey.small[:_NAMES_SHOWN])),
+            f" and {len(survey.small) - _NAMES_SHOWN:,} more" if len(survey.small) > _NAMES_SHOWN else "",
+        )
 
 
 def _describe(shape: Shape) -> str:

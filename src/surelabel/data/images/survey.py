@@ -36,6 +36,8 @@ class Survey:
     """(C, H, W) to which the images are brought."""
     sides: tuple[int, int] | None = None
     """The smallest and the largest side if sizes differ and the configuration sets none."""
+    small: tuple[int, ...] = ()
+    """Positions of images less than half as large as `shape`, which are blown up."""
     unreadable: dict[int, str] = field(default_factory=dict)
     """Reasons by position."""
     is_guess: bool = False
@@ -66,7 +68,7 @@ def survey_sample(encoded: Encoded, target: TargetSize) -> Survey | None:
     if target.shape is not None and not target.has_windows:
         return Survey(target.shape)
     positions = np.unique(np.linspace(0, len(encoded) - 1, _SAMPLE_SIZE).astype(int))
-    headers = {found for position in positions if isinstance(found := _try_header(encoded, int(position)), Header)}
+    headers = [found for position in positions if isinstance(found := _try_header(encoded, int(position)), Header)]
     guess = _summarise(headers, target)
     if guess.sides or not headers or (target.has_windows and not guess.keeps_ratio):
         return None
@@ -78,10 +80,21 @@ def survey_all(encoded: Encoded, target: TargetSize, thorough: bool = False) -> 
     found = list(
         map_positions(lambda p: _try_header(encoded, p, thorough), len(encoded), f"looking at {len(encoded):,} images")
     )
-    common = _summarise({header for header in found if isinstance(header, Header)}, target)
+    common = _summarise([header for header in found if isinstance(header, Header)], target)
+    if common.sides:
+        common = replace(common, small=_find_small(found, common.shape[1]))
     unreadable = {position: reason for position, reason in enumerate(found) if isinstance(reason, str)}
     needs_frames = target.has_windows and not common.keeps_ratio
     return replace(common, unreadable=unreadable, frames=_frames(found, common.shape) if needs_frames else None)
+
+
+def _find_small(found: list[Header | str], side: int) -> tuple[int, ...]:
+    headers = ((position, header) for position, header in enumerate(found) if isinstance(header, Header))
+    return tuple(position for position, header in headers if 2 * _short_side(header) < side)
+
+
+def _short_side(header: Header) -> int:
+    return min(header.height, header.width)
 
 
 def _frames(found: list[Header | str], shape: Shape) -> np.ndarray:
@@ -102,7 +115,7 @@ def _try_header(encoded: Encoded, position: int, thorough: bool = False) -> Head
         return str(error)
 
 
-def _summarise(headers: set[Header], target: TargetSize) -> Survey:
+def _summarise(headers: list[Header], target: TargetSize) -> Survey:
     common = _find_shape(headers, target)
     keeps_ratio = target.has_windows and all(_has_ratio(header, common.shape) for header in headers)
     return replace(common, keeps_ratio=keeps_ratio)
@@ -113,7 +126,7 @@ def _has_ratio(header: Header, shape: Shape) -> bool:
     return header.height * shape[2] == header.width * shape[1]
 
 
-def _find_shape(headers: set[Header], target: TargetSize) -> Survey:
+def _find_shape(headers: list[Header], target: TargetSize) -> Survey:
     if target.shape is not None:
         return Survey(target.shape)
     channels = 1 if all(header.is_grey for header in headers) else 3
@@ -123,5 +136,7 @@ def _find_shape(headers: set[Header], target: TargetSize) -> Survey:
     if len(sizes) == 1:
         return Survey((channels, *sizes.pop()), keeps_size=True)
     sides = min(map(min, sizes), default=0), max(map(max, sizes), default=0)
-    side = max(_SMALLEST_SIDE, min(LARGEST_DEFAULT_SIDE, sides[0]))
+    # The median: one thumbnail among photos decides nothing.
+    usual = sorted(map(_short_side, headers))[(len(headers) - 1) // 2] if headers else 0
+    side = max(_SMALLEST_SIDE, min(LARGEST_DEFAULT_SIDE, usual))
     return Survey((channels, side, side), sides)
