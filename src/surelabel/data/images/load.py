@@ -71,8 +71,8 @@ def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where
 
     Images are made to fit `shape` if it is given. Otherwise greyscale sets have one channel and
     others three, and `config.image_size` is the side. Without either, a common size is kept, and
-    different sizes are brought to the median of their short sides, at most 64. With `config.crop` images are not
-    cut to that shape, but keep their long side, of which windows can be cut.
+    different sizes are brought to the median of their short sides, at most 64. With `config.crop`
+    images are not cut to that shape, but keep their long side, of which windows can be cut.
 
     Unreadable images are an error, or with `config.unreadable` "skip" are logged and left out.
     `config.decode` tells whether images are decoded now, into the cache, or whenever they are used.
