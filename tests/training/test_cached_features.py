@@ -165,10 +165,16 @@ class TestCachedFeatures:
         weights.unlink()
         assert outcome(surelabel.resume(tmp_path / "cut")) == outcome(whole)
 
-    def test_the_command_line(self, images, weights, tmp_path):
+    @pytest.mark.parametrize("as_one_option", [True, False])
+    def test_the_command_line(self, images, weights, tmp_path, as_one_option):
         run = str(tmp_path / "run")
-        arguments = ["fit", str(images), "--out", run, "--epochs", "2", "--model", "wide_resnet", "--device", "cpu"]
-        for setting in (f"model.weights={weights}", "model.cache_features=true", "model.depth=10", "model.width=1"):
+        arguments = ["fit", str(images), "--out", run, "--epochs", "2", "--device", "cpu"]
+        if as_one_option:
+            arguments += ["--features", f"wide_resnet={weights}"]
+        else:
+            arguments += ["--model", "wide_resnet", "--set", f"model.weights={weights}"]
+            arguments += ["--set", "model.cache_features=true"]
+        for setting in ("model.depth=10", "model.width=1"):
             arguments += ["--set", setting]
         result = CliRunner().invoke(cli.app, arguments)
         assert result.exit_code == 0, result.output
@@ -178,6 +184,21 @@ class TestCachedFeatures:
         assert result.exit_code == 0, result.output
         with (tmp_path / "p.csv").open() as file:
             assert len(list(csv.DictReader(file))) in (30, 75, 105)
+
+    def test_features_and_a_model_are_refused_together(self, images):
+        result = CliRunner().invoke(cli.app, ["fit", str(images), "--features", "timm:resnet18", "--model", "cnn"])
+        assert result.exit_code == 2
+        assert "leave out --model" in result.output
+
+    def test_plan_recommends_them_for_few_images(self, images, weights):
+        told = "75 images are few"
+        plain = ["plan", str(images), "--model", "cnn", "--device", "cpu", "--epochs", "2"]
+        result = CliRunner().invoke(cli.app, plain)
+        assert told in " ".join(result.output.split())
+        features = ["--features", f"wide_resnet={weights}", "--set", "model.depth=10", "--set", "model.width=1"]
+        result = CliRunner().invoke(cli.app, ["plan", str(images), "--device", "cpu", "--epochs", "2", *features])
+        assert result.exit_code == 0, result.output
+        assert told not in " ".join(result.output.split())
 
     def test_large_features_stay_in_their_file(self, images, weights, tmp_path, monkeypatch):
         settings = config(images, weights, cache_features=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Json, Run, app, output_file
+from surelabel.cli.options import Json, Run, app
+from surelabel.cli.output import output_file
 
 if TYPE_CHECKING:
     from surelabel.verdicts import Audit

@@ -224,6 +224,14 @@ def configuration(
             f"timm:NAME; for text hf:NAME or sentence:NAME (docs/networks.md). {default_text('model.name')}",
         ),
     ] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME[=FILE]",
+            help="Train on features of a frozen, pretrained network, computed once: timm:resnet18, with its weights "
+            "from the hub or from FILE. Default: none",
+        ),
+    ] = None,
     epochs: Annotated[
         int | None, typer.Option(metavar="N", help=f"Training epochs. {default_text('train.epochs')}")
     ] = None,
@@ -302,6 +310,7 @@ def configuration(
     }
     _choose_component(content, "method", method)
     _choose_component(content, "model", model)
+    _choose_features(content, features, model)
     for field, value in named.items():
         if value is not None:
             set_field(content, field, value)
@@ -337,6 +346,16 @@ def _choose_component(content: dict[str, Any], part: str, name: str | None) -> N
         content[part] = name
 
 
+def _choose_features(content: dict[str, Any], features: str | None, model: str | None) -> None:
+    """Train on the features of a pretrained network."""
+    if features is None:
+        return
+    if model is not None:
+        raise ConfigError("--features names the network whose features are used; leave out --model")
+    name, _, file = features.partition("=")
+    content["model"] = {"name": name, "weights": file or "pretrained", "cache_features": True}
+
+
 def _parse_switch(option: str, text: str | None) -> bool | None:
     if text not in (None, "on", "off"):
         raise ConfigError(f"{option} {text}: expected on or off")
@@ -365,21 +384,6 @@ def make_backend(workers: int | None, ray: str | None) -> "Backend":
     if workers is not None:
         raise ConfigError("--workers is for this machine and --ray for a cluster, which has its own; give one of them")
     return RayBackend(ray)
-
-
-def output_file(out: Path | None, default: Path) -> Path:
-    """Return the file to write; raise if its folder does not exist."""
-    file = not_a_folder(out or default, "FILE.csv")
-    if not file.parent.is_dir():
-        raise ConfigError(f"--out {file}: there is no folder {file.parent}; expected FILE.csv in a folder that exists")
-    return file
-
-
-def not_a_folder(file: Path, expected: str) -> Path:
-    """Return the file to write; raise if it is a folder."""
-    if file.is_dir():
-        raise ConfigError(f"--out {file}: is a folder; expected {expected}")
-    return file
 
 
 def warn_of_damage(run: Path, damage: "Damage") -> None:

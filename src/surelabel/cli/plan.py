@@ -11,6 +11,8 @@ from surelabel.config import RunConfig
 if TYPE_CHECKING:
     from surelabel.training.cost_estimate import Plan
 
+FEW_IMAGES = 3_000
+"""With fewer, pretrained features are recommended."""
 NUM_SHOWN = 5
 """Groups of duplicates to show, and largest and smallest classes."""
 
@@ -55,6 +57,12 @@ def _describe_plan(settings: RunConfig, found: "Plan") -> Iterator[str]:
     yield f"Time: about {_duration_text(found.total_seconds)} ({settings.method.name}: {pace}, as the first steps went)"
     for text in found.warnings:
         yield f"Note: {text}"
+    num_rows = found.sizes["train"]
+    if len(found.input_shape) == 3 and num_rows < FEW_IMAGES and settings.model.weights is None:
+        yield (
+            f"Note: {num_rows:,} images are few for a network without pretrained weights; --features timm:NAME "
+            "trains on features of a pretrained one: one forward pass per image, and seconds after that"
+        )
 
 
 def _describe_classes(found: "Plan") -> Iterator[str]:

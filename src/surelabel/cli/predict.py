@@ -7,7 +7,8 @@ import typer
 
 from surelabel import console
 from surelabel.cli.audit import NUM_SHOWN
-from surelabel.cli.options import Json, Run, Trust, app, output_file
+from surelabel.cli.options import Json, Run, Trust, app
+from surelabel.cli.output import output_file
 
 TAU_MEANING = (
     "probability is that of the predicted class. tau says how much inputs like this one counted in training; it is "

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Json, app, not_a_folder, warn_of_damage
+from surelabel.cli.options import Json, app, warn_of_damage
+from surelabel.cli.output import not_a_folder
 from surelabel.errors import SurelabelError
 
 if TYPE_CHECKING:
