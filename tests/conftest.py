@@ -4,10 +4,15 @@ import csv
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has it ignored, also in processes that tests start
 
 
 @pytest.fixture(autouse=True, scope="session")
