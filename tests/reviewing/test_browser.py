@@ -202,6 +202,21 @@ def test_a_dialog_opened_right_after_it_was_closed_stays_open(server, opened):
     assert len(service.lines()) == 1
 
 
+@pytest.mark.parametrize(("can_tell", "shown"), [(True, "≈ 18 of 60 (30 %)"), (False, "not known")])
+def test_the_number_of_wrong_labels_is_shown_only_if_it_is_known(read_only_server, opened, can_tell, shown):
+    page = opened(read_only_server.address)
+
+    def answer(route):
+        response = route.fetch()
+        found = response.json()
+        assert found["can_tell"] is True
+        route.fulfill(response=response, json={**found, "can_tell": can_tell})
+
+    page.route("**/api/progress**", answer)
+    page.reload()
+    expect(page.locator("#count-left")).to_have_text(shown)
+
+
 def test_filters_by_pair(read_only_server, opened):
     page = opened(read_only_server.address)
     pair = page.locator("#pairs button").first

@@ -45,6 +45,7 @@ class LiveAudit:
         self.audit = self.auditor.audit(self.journal)
         # Here, not in a request: these count over all rows.
         self.estimate, self.warnings = self.audit.sentences()[0], self.audit.warnings
+        self.can_tell = self.audit.can_tell
 
     def _run(self) -> None:
         """Audit until nothing is new; rest as long as an audit takes, for the sake of requests."""

@@ -172,6 +172,7 @@ class Review:
             "moved": self.suspects.num_moved(wanted, wanted.order, self.states),
             "annotators": self._annotators(),
             "estimate": self.live.estimate,
+            "can_tell": self.live.can_tell,
             "warnings": self.live.warnings,
             "sampled": len(self.suspects.sampled),
             "p_wrong": {number: float(self.suspects.p_wrong[number]) for number in known},

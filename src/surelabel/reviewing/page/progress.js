@@ -40,7 +40,8 @@ function drawCounts(found) {
   $("count-inside").textContent = `${number(found.inside_decided)} of ${number(found.inside)}`;
   for (const action of ["keep", "relabel", "remove", "unsure", "skip"]) $(`count-${action}`).textContent = number(found[action]);
   const of = percent(found.rows ? found.wrong_left / found.rows : 0);
-  $("count-left").textContent = `≈ ${number(Math.round(found.wrong_left))} of ${number(found.rows)} (${of})`;
+  const isKnown = found.can_tell || !state.run.is_calibrated; // what is not calibrated is called rough
+  $("count-left").textContent = isKnown ? `≈ ${number(Math.round(found.wrong_left))} of ${number(found.rows)} (${of})` : "not known";
 }
 
 /** Say how far annotators agree, and offer the rows on which they do not. */
