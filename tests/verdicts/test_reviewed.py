@@ -170,7 +170,7 @@ def test_reviews_bring_the_rate_nearer_and_their_intervals_hold(kind):
 @pytest.fixture
 def reviewed_run(run_of, monkeypatch):
     """Return a run of which a person can say everything: its true labels are known."""
-    # One sample in twenty is outside its interval, so the sample must be the same in every test run.
+    # One sample in twenty is outside its interval, so every test run must draw the same one.
     monkeypatch.setattr(decisions.secrets, "randbits", lambda _bits: 1)
     run = run_of(num_rows=600, rate=0.3)
     journal = Journal(run.path / FILE_NAME)
