@@ -135,7 +135,7 @@ def widen(page, low: float) -> None:
     page.keyboard.press("Enter")
     page.keyboard.press("Escape")
     expect(page.locator("#filter-text")).to_contain_text(f"from {low:.0%}".replace("%", " %"))
-    expect(page.locator("#count-left")).to_contain_text("≈")
+    expect(page.locator("#count-left")).not_to_be_empty()
 
 
 def press(page, key: str) -> str:
