@@ -1,6 +1,5 @@
 """The public functions: train, resume, load and audit runs."""
 
-import difflib
 import json
 import shlex
 from collections.abc import Callable, Mapping
@@ -17,9 +16,9 @@ from surelabel.data.encoding import stored
 from surelabel.data.protected_files import list_configured_files
 from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
-from surelabel.errors import ConfigError, RunError
+from surelabel.errors import ConfigError, RunError, did_you_mean
 from surelabel.files import refuse_overwriting
-from surelabel.overrides import set_field
+from surelabel.overrides import COMMON, set_field
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build, warm_start
@@ -31,40 +30,13 @@ CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate"
 """Settings that `resume` may change."""
 
 
-COMMON = {
-    "method": "method",
-    "model": "model",
-    "epochs": "train.epochs",
-    "batch_size": "train.batch_size",
-    "rate": "optimiser.rate",
-    "seed": "train.seed",
-    "noise": "noise",
-    "test": "data.test",
-    "labels": "data.labels",
-    "trusted": "data.trusted",
-    "root": "data.root",
-    "label_column": "data.label_column",
-    "text_column": "data.text_column",
-    "unreadable": "data.unreadable",
-    "folds": "train.folds",
-    "warm_start": "train.warm_start",
-    "device": "train.device",
-    "devices": "train.devices",
-    "threads": "train.threads",
-    "precision": "train.precision",
-    "cache": "data.cache",
-}
-"""Settings that `fit` takes as keywords, as the command takes them as options."""
-
-
 def _from_keywords(common: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by dotted name; None keeps a default."""
     for name in common:
         if name not in COMMON:
-            near = difflib.get_close_matches(name, COMMON, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
             raise ConfigError(
-                f"fit has no keyword {name!r}; {hint}there are {', '.join(COMMON)}; any other setting is given as "
+                f"fit has no keyword {name!r}; {did_you_mean(name, COMMON)}there are {', '.join(COMMON)}; "
+                "any other setting is given as "
                 'settings={"method.penalty_weight": 1}'
             )
     found = {COMMON[name]: value for name, value in common.items() if value is not None}

@@ -1,6 +1,8 @@
 """Errors that users can cause; the command line prints them on one line and exits with code 2."""
 
+import difflib
 import errno
+from collections.abc import Iterable
 
 
 class SurelabelError(Exception):
@@ -21,6 +23,12 @@ class RunError(SurelabelError):
 
 class NotFiniteError(SurelabelError):
     """A loss term is no longer finite; the last good state is kept."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the question whether a similar name was meant, for a message; empty if none is."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 def describe_os_error(error: OSError) -> str:

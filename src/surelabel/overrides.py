@@ -17,6 +17,31 @@ _MAX_DEPTH = 50
 _MAX_REPEATED = 100_000
 """Values that anchors may add to a file by repeating it; a few lines could otherwise make 10^9."""
 
+COMMON = {
+    "method": "method",
+    "model": "model",
+    "epochs": "train.epochs",
+    "batch_size": "train.batch_size",
+    "rate": "optimiser.rate",
+    "seed": "train.seed",
+    "noise": "noise",
+    "test": "data.test",
+    "labels": "data.labels",
+    "trusted": "data.trusted",
+    "root": "data.root",
+    "label_column": "data.label_column",
+    "text_column": "data.text_column",
+    "unreadable": "data.unreadable",
+    "folds": "train.folds",
+    "warm_start": "train.warm_start",
+    "device": "train.device",
+    "devices": "train.devices",
+    "threads": "train.threads",
+    "precision": "train.precision",
+    "cache": "data.cache",
+}
+"""The settings that `fit` takes as keywords and the command line as options."""
+
 
 class _YamlLoader(yaml.SafeLoader):
     """Loads plain data only, and what JSON reads as a number or text as JSON does.

@@ -6,28 +6,12 @@ import re
 from collections.abc import Collection, Iterator
 
 from surelabel.errors import SurelabelError
+from surelabel.overrides import COMMON
 
 FIELDS = {
-    "--root": "data.root",
-    "--test": "data.test",
-    "--labels": "data.labels",
-    "--trusted": "data.trusted",
-    "--label-column": "data.label_column",
-    "--text-column": "data.text_column",
-    "--unreadable": "data.unreadable",
-    "--cache": "data.cache",
-    "--method": "method.name",
-    "--model": "model.name",
-    "--epochs": "train.epochs",
-    "--batch-size": "train.batch_size",
-    "--folds": "train.folds",
-    "--rate": "optimiser.rate",
-    "--seed": "train.seed",
-    "--warm-start": "train.warm_start",
-    "--device": "train.device",
-    "--devices": "train.devices",
-    "--threads": "train.threads",
-    "--precision": "train.precision",
+    f"--{name.replace('_', '-')}": f"{field}.name" if field in ("method", "model") else field
+    for name, field in COMMON.items()
+    if field != "noise"  # an option for several settings
 }
 """The settings that have an option of their own."""
 

@@ -3,7 +3,6 @@
 The name of the file is the name of the method: to add a method, add a file.
 """
 
-import difflib
 import inspect
 import pkgutil
 from importlib import import_module
@@ -14,7 +13,7 @@ from pydantic import ConfigDict, ValidationError, create_model
 
 from surelabel.config import METHOD_ALIASES, one_line
 from surelabel.core.method import Method, options_of
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, did_you_mean
 
 
 def names() -> list[str]:
@@ -26,8 +25,7 @@ def find(name: str) -> type[Method]:
     """Return the method of that name, or the only Method in the module with that dotted name."""
     name = METHOD_ALIASES.get(name, name)
     if "." not in name and name not in names():
-        near = difflib.get_close_matches(name, names(), n=1)
-        hint = f"did you mean {near[0]}? " if near else ""
+        hint = did_you_mean(name, names())
         raise ConfigError(f"method.name: there is no method {name!r}; {hint}there are {', '.join(names())}")
     module = _import(name if "." in name else f"{__name__}.{name}")
     classes = [
@@ -57,9 +55,7 @@ def validate_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     known = options_of(find(name))
     for option in options:
         if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            exist = f"{hint}it has {', '.join(known)}" if known else "it has no options"
+            exist = f"{did_you_mean(option, known)}it has {', '.join(known)}" if known else "it has no options"
             raise ConfigError(f"method.{option}: {name} has no such option; {exist}")
     fields: dict[str, Any] = {key: (parameter.annotation, parameter.default) for key, parameter in known.items()}
     model = create_model("Options", __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)

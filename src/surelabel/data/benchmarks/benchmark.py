@@ -1,6 +1,5 @@
 """What all named data sets share: finding them, their options, and the usual preprocessing."""
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from surelabel.config import DataConfig, Part, one_line
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.interface import ImageDefaults, Parts, Rows
-from surelabel.errors import ConfigError, DataError
+from surelabel.errors import ConfigError, DataError, did_you_mean
 
 _Options = TypeVar("_Options", bound=Part)
 
@@ -91,9 +90,7 @@ def parse_options(config: DataConfig, model: type[_Options]) -> _Options:
     known = list(model.model_fields)
     for option in config.options:
         if option not in known:
-            near = difflib.get_close_matches(option, known, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            exist = f"{hint}there are {', '.join(known)}" if known else "it has none"
+            exist = f"{did_you_mean(option, known)}there are {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"data.options.{option}: {config.source} has no such option; {exist}")
     try:
         return model.model_validate(config.options)
