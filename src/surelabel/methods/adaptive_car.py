@@ -106,13 +106,14 @@ class AdaptiveCAR(Method):
 
     def prepare(self, run: Run) -> list[Pass]:
         """Ask for the second opinion once; without one fit T again, once there are targets."""
-        if not self.is_prepared:
+        has_targets = bool(self.is_prepared)
+        if not has_targets:
             self._hear_opinion()
             self.is_prepared.fill_(True)
-        elif not self.has_opinion:
-            self.transition.copy_(fit_transition(self.target.whole(), self.given))
-        right = self.target.whole().gather(1, self.given[:, None])
-        run.note("wrong_labels", float(1 - right.mean()))
+        target = self.target.whole()
+        if has_targets and not self.has_opinion:
+            self.transition.copy_(fit_transition(target, self.given))
+        run.note("wrong_labels", float(1 - target.gather(1, self.given[:, None]).mean()))
         run.note("evidence_weight", float(self.weight))
         return [Pass(self.step, {"batch": View()})]
 
@@ -130,8 +131,7 @@ class AdaptiveCAR(Method):
         self.transition.copy_(total(transition))
         if self.evidence is None:
             self.weight.fill_(log_odds(probability))
-        posterior = self._posterior(self.opinion.whole(), self.given)
-        self.target.replace(posterior)
+        self.target.replace(self._posterior(self.opinion.whole(), self.given))
 
     def _posterior(self, log_evidence: Tensor, given: Tensor) -> Tensor:
         """Return (B, K) probabilities of the true class, by the input and by the label."""
