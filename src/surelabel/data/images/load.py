@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -244,9 +244,9 @@ def _select_readable(survey: Survey, encoded: Encoded, may_skip: bool, where: st
     if not survey.unreadable:
         return kept
     bad = list(survey.unreadable)
-    names = "; ".join([f"{encoded.name(bad[0])}: {survey.unreadable[bad[0]]}", *map(encoded.name, bad[1:_NAMES_SHOWN])])
-    more = f" and {len(bad) - _NAMES_SHOWN:,} more" if len(bad) > _NAMES_SHOWN else ""
-    listed = f"{where}: {len(bad):,} of {len(encoded):,} images cannot be read: {names}{more}"
+    listed = (
+        f"{where}: {len(bad):,} of {len(encoded):,} images cannot be read: {_list(encoded, bad, survey.unreadable)}"
+    )
     if not may_skip or not len(kept):
         raise DataError(f"{listed}; data.unreadable=skip goes on without them" if len(kept) else listed)
     _log.warning("%s; going on without them", listed)
@@ -262,11 +262,19 @@ def _warn_about_sizes(survey: Survey, encoded: Encoded, where: str, has_windows:
     )
     if survey.small:
         _log.warning(
-            "%s: %s less than half as large, and will be blurred: %s%s",
+            "%s: %s less than half as large, and will be blurred: %s",
             *(where, "1 image is" if len(survey.small) == 1 else f"{len(survey.small):,} images are"),
-            "; ".join(map(encoded.name, survey.small[:_NAMES_SHOWN])),
-            f" and {len(survey.small) - _NAMES_SHOWN:,} more" if len(survey.small) > _NAMES_SHOWN else "",
+            _list(encoded, survey.small),
         )
+
+
+def _list(encoded: Encoded, positions: Sequence[int], reasons: Mapping[int, str] | None = None) -> str:
+    """Name the first images, the first of them with its reason, and count the others."""
+    names = list(map(encoded.name, positions[:_NAMES_SHOWN]))
+    if reasons is not None:
+        names[0] = f"{names[0]}: {reasons[positions[0]]}"
+    more = f" and {len(positions) - _NAMES_SHOWN:,} more" if len(positions) > _NAMES_SHOWN else ""
+    return "; ".join(names) + more
 
 
 def _describe(shape: Shape) -> str:
