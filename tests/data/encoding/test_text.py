@@ -19,15 +19,6 @@ from surelabel.errors import ConfigError, DataError
 TEXTS, GIVEN, CLEAN = make_texts(60)
 
 
-@pytest.fixture
-def load(tmp_path):
-    def read(columns, **options):
-        source = write_csv(tmp_path / "t.csv", columns)
-        return load_corpus(DataConfig(source=str(source), **options))
-
-    return read
-
-
 def column_of(corpus):
     assert isinstance(corpus.train.x, Cells)
     assert corpus.train.x.is_text
