@@ -1,5 +1,6 @@
 """The documentation builds offline without a warning, and its pages load nothing from elsewhere."""
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -90,3 +91,28 @@ def test_every_public_name_is_in_the_reference(site):
         page = (site / "api" / f"{module.__name__.removeprefix('surelabel.')}.html").read_text()
         for name in set(module.__all__) - {"__version__"}:
             assert f'<span class="pre">{name}</span>' in page, name
+
+
+README = DOCS.parent / "README.md"
+
+
+def blocks(text, kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_readme_shows_what_the_start_page_shows():
+    readme, start = README.read_text(), (DOCS / "start.md").read_text()
+    assert set(blocks(readme, "python")) <= set(blocks(start, "python"))
+    output = "".join(blocks(start, "text")).splitlines()
+    for line in "".join(blocks(readme, "text")).splitlines():
+        assert line == "..." or line in output
+    commands = "".join(blocks(start, "sh") + blocks(start, "bash"))
+    assert all(command in commands for command in blocks(readme, "sh") if not command.startswith("make"))
+
+
+def test_readme_is_short_and_its_links_lead_somewhere():
+    text = README.read_text()
+    assert len(text.splitlines()) < 150
+    targets = [target for target in re.findall(r"\]\(([^)#]+)", text) if not target.startswith("http")]
+    assert len(targets) > 20
+    assert [target for target in targets if not (README.parent / target).is_file()] == []
