@@ -21,6 +21,7 @@ from surelabel.cli.flags import naming_flags
 from surelabel.cli.help_texts import choices_text, default_text, method_names
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError, describe_os_error
+from surelabel.methods import check_name
 from surelabel.overrides import parsed_assignment, read_config, set_field
 
 if TYPE_CHECKING:
@@ -317,7 +318,9 @@ def configuration(
     assignments = [parsed_assignment(assignment) for assignment in set_ or []]
     for assignment in assignments:
         set_field(content, *assignment)
-    settings = _train_as_long(_validate(content))
+    settings = _validate(content)
+    check_name(settings.method.name)
+    settings = _train_as_long(settings)
     typed = method is not None or any(name in ("method", "method.name") for name, _ in assignments)
     if config is not None and settings.method.is_foreign and not (typed or trust):
         raise ConfigError(
