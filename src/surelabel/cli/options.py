@@ -33,6 +33,7 @@ COMMANDS = (
     "plan",
     "resume",
     "audit",
+    "gate",
     "predict",
     "report",
     "figures",
