@@ -20,7 +20,7 @@ from surelabel.errors import ConfigError, RunError, did_you_mean
 from surelabel.files import refuse_overwriting
 from surelabel.overrides import COMMON, set_field
 from surelabel.runs.locate import config_from_here
-from surelabel.runs.run_dir import RunDir
+from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.training import build, warm_start
 from surelabel.training.predictor import TrainedModel
 from surelabel.training.session import discard_state, train
@@ -79,13 +79,13 @@ def _describe(data: Any) -> str:
     return found
 
 
-def _object_in(data: Any) -> Any:
+def object_in(data: Any) -> Any:
     """Return `data` if it is an object, which a configuration only describes; otherwise None."""
     is_described = isinstance(data, str | Path | RunConfig) or (isinstance(data, Mapping) and "data" in data)
     return None if is_described else data
 
 
-def _read_corpus(config: RunConfig, data: Any, run_dir: RunDir | None = None) -> tuple[Corpus, noise.Manifest | None]:
+def read_corpus(config: RunConfig, data: Any, run_dir: RunDir | None = None) -> tuple[Corpus, noise.Manifest | None]:
     """Read the data; text becomes features as in this run, or in the one that it starts from."""
     earlier = config.train.warm_start
     known = run_dir or (RunDir.open(earlier) if earlier is not None else None)
@@ -116,7 +116,7 @@ def fit(
     `settings` override any field by dotted name, also keywords; `surelabel settings` lists them.
     """
     config = make_config(data, {**_from_keywords(common), **(settings or {})})
-    return fit_config(config, _object_in(data), out, progress, interrupt)
+    return fit_config(config, object_in(data), out, progress, interrupt)
 
 
 def fit_config(
@@ -141,7 +141,7 @@ def fit_config(
     config, note = warm_start.train_as_long(config)
     if note is not None:
         progress.warn(note)
-    return train(config, _read_corpus(config, data), run_dir, progress, interrupt)
+    return train(config, read_corpus(config, data), run_dir, progress, interrupt)
 
 
 def write_noise(
@@ -156,7 +156,7 @@ def write_noise(
         refuse_overwriting(written, list_configured_files(config), "--out")
     if config.noise is None:
         raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
-    corpus, manifest = _read_corpus(config, _object_in(data))
+    corpus, manifest = read_corpus(config, object_in(data))
     assert manifest is not None
     parts = corpus.labelled_parts
     labels, ids = (np.concatenate(arrays) for arrays in zip(*((p.label.numpy(), p.ids) for p in parts), strict=True))
@@ -188,7 +188,7 @@ def resume(
     if run_dir.is_done:
         discard_state(run_dir)
         return run_dir
-    return train(config, _read_corpus(config, data, run_dir), run_dir, progress or Silent(), interrupt)
+    return train(config, read_corpus(config, data, run_dir), run_dir, progress or Silent(), interrupt)
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
@@ -207,7 +207,9 @@ def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     config = config_from_here(run_dir)
-    corpus, _ = _read_corpus(config, data, run_dir)
+    if data is None and RECORDED in run_dir.data() and objects.is_object(config.data.source):
+        raise RunError(f"{run_dir.path}: recorded without its data; Recorder.save(run, data=...) names them")
+    corpus, _ = read_corpus(config, data, run_dir)
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
         raise RunError(
             f"{run_dir.path}: {config.data.source} has changed since the run; its rows would be shown wrongly"

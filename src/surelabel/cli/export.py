@@ -162,15 +162,19 @@ def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) 
 
 def _retrain_command(run: "RunDir", export: Path) -> list[str]:
     """Return the command that trains on the cleaned labels from the current folder."""
+    from surelabel.config import MethodConfig
     from surelabel.runs.locate import moved_paths
+    from surelabel.runs.run_dir import RECORDED
 
     files = ["--labels", str(export / "cleaned.csv"), "--trusted", str(export / "decisions.csv")]
     named = ("data.labels", "data.trusted", "noise.path")
     settings = [f"{name}={dumps(path)}" for name, path in moved_paths(run).items() if name not in named]
+    # A run that another loop recorded names no method of ours.
+    method = ["--method", MethodConfig().name] if RECORDED in run.data() else []
     # The cleaned labels already contain the added noise.
     settings += [] if run.config().noise is None else ["noise=null"]
     changes = [word for setting in settings for word in ("--set", setting)]
-    return ["surelabel", "fit", "--config", str(run.path / "config.json"), *files, *changes]
+    return ["surelabel", "fit", "--config", str(run.path / "config.json"), *method, *files, *changes]
 
 
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:

@@ -34,6 +34,7 @@ COMMANDS = (
     "plan",
     "resume",
     "audit",
+    "gate",
     "predict",
     "report",
     "figures",

@@ -1,5 +1,6 @@
 """The audit of a run: every label with its P(wrong), the most suspicious first."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import numpy as np
 
 from surelabel.errors import ConfigError
 from surelabel.runs.decisions import FILE_NAME, Damage, Journal
-from surelabel.runs.run_dir import RunDir
+from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.verdicts import advice, classes, corrections, evidence, kinds, measures, summary
 from surelabel.verdicts import budget as budgets
 from surelabel.verdicts.answers import Review, ReviewReader
@@ -17,35 +18,9 @@ from surelabel.verdicts.calibration import Calibration, CurveCalibration, read_c
 from surelabel.verdicts.classes import Pair, Rate
 from surelabel.verdicts.corrections import Rules
 from surelabel.verdicts.random_sample import Combined
+from surelabel.verdicts.ranking import DECIDED, REMOVED, in_order, rank_rows, ranked_columns, sum_alternatives
 from surelabel.verdicts.reviewed import ReviewedCalibration, update
 from surelabel.verdicts.table import Table
-
-COLUMNS = (
-    "rank",
-    "id",
-    "given",
-    "suggested",
-    "target",
-    "quality",
-    "p_wrong",
-    "suggested_probability",
-    "given_probability",
-    "prediction",
-    "tau",
-    "mean_margin",
-    "margin_of_mean",
-    "first_learned",
-    "forgotten",
-    "kind",
-    *kinds.COLUMNS,
-    "split",
-    "verdict",
-)
-"""Columns of the ranked table, in this order; `clean` is added where it is known."""
-DECIDED = "decided"
-REMOVED = "(removed)"
-"""In the column of decisions, rows for which none of the classes fits."""
-"""Column with the label that a person decided on, empty where nobody did; added after a review."""
 
 SUSPICIOUS_FROM = 0.5
 """P(wrong) from which a label looks wrong."""
@@ -73,6 +48,7 @@ class Audit(Table):
         power: float | None = None,
         review: Review | None = None,
         damage: Damage | None = None,
+        caveats: Sequence[str] = (),
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
@@ -93,9 +69,11 @@ class Audit(Table):
         """What people decided since the run ended; None if nothing."""
         self.damage = damage or Damage()
         """What of the journal of decisions cannot be read; False if nothing."""
+        self.caveats = tuple(caveats)
+        """Sentences on evidence that is missing, and on how far the verdict can be relied on."""
         self.kinds = kinds.find_kinds(self)
         """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
-        self.columns = _ordered(kinds.add_columns(self.columns, self.kinds))
+        self.columns = in_order(kinds.add_columns(self.columns, self.kinds))
 
     def __repr__(self) -> str:
         return f"{summary.headline(self)} {self.sentences()[0]}"
@@ -308,6 +286,7 @@ class Auditor:
         self.found = evidence.read(run)
         self.calibration = read_calibration(run, self.found.columns)
         self.training, self.power = advice.training_of(run), run.second_opinion().get("power")
+        self.caveats = run.data().get(RECORDED, {}).get("missing", ())
         self.reviews = ReviewReader(
             [str(id) for id in self.found.columns["id"]],
             self.found.columns["given"],
@@ -324,10 +303,10 @@ class Auditor:
         columns = {**self.found.columns, "p_wrong": calibration.p_wrong}
         if calibration is not self.calibration:
             columns = self.found.with_p_wrong(calibration.p_wrong)
-        joint, p_suggested = _sum_alternatives(self.found, columns, review)
-        order = _rank(columns, review)
+        joint, p_suggested = sum_alternatives(self.found, columns, review)
+        order = rank_rows(columns, review)
         return Audit(
-            _ranked_columns(self.found.class_names, columns, order, review),
+            ranked_columns(self.found.class_names, columns, order, review),
             self.found.class_names,
             calibration=calibration.reorder(order),
             joint_counts=joint,
@@ -336,57 +315,8 @@ class Auditor:
             power=self.power,
             review=review,
             damage=journal.damage(),
+            caveats=self.caveats,
             p_suggested=p_suggested[order],
             min_probability=min_probability,
             confidence=confidence,
         )
-
-
-def _sum_alternatives(
-    found: evidence.Evidence, columns: dict[str, np.ndarray], review: Review | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return (K, K) expected counts by true and given class, and (N,) P(suggestion is right)."""
-    given, suggested, p_wrong = (columns[name] for name in ("given", "suggested", "p_wrong"))
-    joint = np.zeros((len(found.class_names), len(found.class_names)))
-    p_suggested = np.empty(len(given))
-    for rows, share in found.alternatives():
-        if review is not None:
-            _use_decisions(share, given[rows], review.labels[rows])
-        joint += classes.joint_counts(given[rows], p_wrong[rows], share)
-        p_suggested[rows] = p_wrong[rows] * share[np.arange(len(share)), suggested[rows]]
-    return joint, p_suggested
-
-
-def _use_decisions(share: np.ndarray, given: np.ndarray, labels: np.ndarray) -> None:
-    """Replace the alternatives (n, K) of rows for which a person chose another class."""
-    changed = np.flatnonzero((labels >= 0) & (labels != given))
-    share[changed] = 0
-    share[changed, labels[changed]] = 1
-
-
-def _rank(columns: dict[str, np.ndarray], review: Review | None) -> np.ndarray:
-    """Order rows by P(wrong); ties by quality, then by the probability of the suggestion.
-
-    Rows that a person has decided on come last.
-    """
-    keys = (-columns["suggested_probability"], columns["quality"], -columns["p_wrong"])
-    return np.lexsort(keys if review is None else (*keys, review.answers.is_decided))
-
-
-def _ranked_columns(
-    class_names: tuple[str, ...], columns: dict[str, np.ndarray], order: np.ndarray, review: Review | None
-) -> dict[str, np.ndarray]:
-    names = np.array(class_names)
-    columns = {name: values[order] for name, values in columns.items()}
-    for name in evidence.CLASS_COLUMNS:
-        if name in columns:
-            columns[name] = names[columns[name]]
-    columns["rank"] = np.arange(1, len(order) + 1)
-    if review is not None:
-        columns[DECIDED] = np.append(names, [REMOVED, ""])[review.labels[order]]
-    return {name: columns[name] for name in (*COLUMNS, DECIDED, "clean") if name in columns}
-
-
-def _ordered(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the columns in the order of COLUMNS, and then all others."""
-    return {**{name: columns[name] for name in COLUMNS if name in columns}, **columns}

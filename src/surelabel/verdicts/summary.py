@@ -161,6 +161,7 @@ def _review(audit: "Audit") -> dict[str, Any] | None:
 def warnings(audit: "Audit") -> Iterator[str]:
     """Yield what a reader must know before relying on the figures."""
     yield from _damage(audit)
+    yield from audit.caveats
     yield from _unclear(audit)
     yield from _contradiction(audit)
     yield from advice.causes(audit)
