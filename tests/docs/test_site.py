@@ -85,9 +85,9 @@ def test_every_method_has_a_page_with_equation_options_and_results(site):
 
 def test_every_public_name_is_in_the_reference(site):
     import surelabel
-    from surelabel import core, losses
+    from surelabel import callbacks, core, losses
 
-    for module in (surelabel, core, losses):
+    for module in (surelabel, core, losses, callbacks):
         page = (site / "api" / f"{module.__name__.removeprefix('surelabel.')}.html").read_text()
         for name in set(module.__all__) - {"__version__"}:
             assert f'<span class="pre">{name}</span>' in page, name
