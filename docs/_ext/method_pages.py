@@ -7,6 +7,7 @@ documents; git ignores them.
 """
 
 import csv
+import os
 import re
 import sys
 from importlib import import_module
@@ -53,7 +54,7 @@ def write_if_changed(path: Path, text: str) -> None:
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return
     path.parent.mkdir(exist_ok=True)
-    partial = path.with_suffix(".partial")
+    partial = path.with_suffix(f".{os.getpid()}.partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 

@@ -6,8 +6,6 @@ import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
-import pytest
-
 from surelabel.methods import names
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,17 +21,22 @@ LOADED = {
 LINKS_THAT_LOAD = {"stylesheet", "preload", "icon", "preconnect", "dns-prefetch", "modulepreload"}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The built site; a warning, such as a link that leads nowhere, fails the build."""
-    pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
-    folder = tmp_path_factory.mktemp("site")
+def build(folder):
+    """Build the site; a warning, such as a link that leads nowhere, fails the build."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
     done = subprocess.run(
         [*command, "-d", folder / "doctrees", DOCS, folder / "html"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return folder / "html"
+
+
+def test_the_site_is_whole_and_loads_nothing_from_elsewhere(tmp_path):
+    # One test, because the build takes 20 seconds and workers share nothing.
+    site = build(tmp_path)
+    check_loads(site)
+    check_methods(site)
+    check_reference(site)
 
 
 class Loads(HTMLParser):
@@ -56,7 +59,7 @@ def from_elsewhere(addresses):
     return [address for address in addresses if address.startswith(("http:", "https:", "//"))]
 
 
-def test_nothing_is_loaded_from_elsewhere(site):
+def check_loads(site):
     pages = list(site.rglob("*.html"))
     assert len(pages) > 80
     assert {page.name: found for page in pages if (found := from_elsewhere(Loads(page.read_text()).found))} == {}
@@ -72,7 +75,7 @@ def test_a_page_that_loads_something_is_noticed():
     assert from_elsewhere(Loads(page).found) == ["https://a/b.css", "//c/d.js"]
 
 
-def test_every_method_has_a_page_with_equation_options_and_results(site):
+def check_methods(site):
     for name in names():
         page = (site / "methods" / f"{name}.html").read_text()
         for heading in ("When to use it", "Cost", "Options", "Results on digits"):
@@ -83,7 +86,7 @@ def test_every_method_has_a_page_with_equation_options_and_results(site):
     assert "0.981 ± 0.003" in car
 
 
-def test_every_public_name_is_in_the_reference(site):
+def check_reference(site):
     import surelabel
     from surelabel import callbacks, core, losses
 
