@@ -1,7 +1,9 @@
 """Sphinx configuration: `make docs` builds the site offline into docs/_build/html."""
 
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent / "src")]
@@ -39,3 +41,15 @@ copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 autodoc_member_order = "bysource"
 default_role = "code"
 autodoc_typehints_format = "short"
+
+
+def link_to_site(_app: Any, _page: str, source: list[str]) -> None:
+    """Lead links to files of the repository's root to the pages that include them."""
+    source[0] = re.sub(
+        r"\]\((?:\.\./)+(CHANGELOG|CONTRIBUTING|SECURITY)\.md", lambda found: f"](/{found[1].lower()}.md", source[0]
+    )
+
+
+def setup(app: Any) -> None:
+    """Register the rewriting of links."""
+    app.connect("source-read", link_to_site)
