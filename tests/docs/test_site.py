@@ -119,3 +119,13 @@ def test_readme_is_short_and_its_links_lead_somewhere():
     targets = [target for target in re.findall(r"\]\(([^)#]+)", text) if not target.startswith("http")]
     assert len(targets) > 20
     assert [target for target in targets if not (README.parent / target).is_file()] == []
+
+
+def test_home_page_leads_to_the_answer_of_every_question_within_two_clicks():
+    assert "](questions.md)" in (DOCS / "index.md").read_text()
+    rows = [line for line in (DOCS / "questions.md").read_text().splitlines() if "?" in line and line.startswith("| ")]
+    assert len(rows) >= 10
+    for row in rows:
+        targets = re.findall(r"\]\(([^)#]+)", row)
+        assert targets, row
+        assert all((DOCS / target).is_file() for target in targets)
