@@ -84,6 +84,7 @@ def method_page(method: dict[str, Any], boards: dict[str, Rows]) -> str:
     name, when = method["name"], method["when"]
     doc = import_module(f"surelabel.methods.{name}").__doc__ or ""
     heading, _, body = doc.strip().partition("\n")
+    body = body.strip("\n").rstrip()  # an equation that comes first keeps its indent
     parts = [
         f"# {name}",
         f"**{heading.rstrip()}**",
@@ -91,7 +92,7 @@ def method_page(method: dict[str, Any], boards: dict[str, Rows]) -> str:
         f"{published(method)} Kind: {method['kind']}.",
         f"## When to use it\n\n{when}" if when else "",
         f"```sh\nsurelabel fit DATA --method {name}\n```",
-        f"## What it computes\n\n{link_decisions(body.strip())}" if body.strip() else "",
+        f"## What it computes\n\n{link_decisions(body)}" if body else "",
         f"## Cost\n\n{cost(method)}",
         f"## Options\n\n{options(method)}",
         f"## Results on digits\n\n{results(name, boards)}",

@@ -80,6 +80,8 @@ def check_methods(site):
         page = (site / "methods" / f"{name}.html").read_text()
         for heading in ("When to use it", "Cost", "Options", "Results on digits"):
             assert f"{heading}<a" in page, (name, heading)
+    elr = (site / "methods" / "elr.html").read_text()
+    assert re.search(r"<pre><span></span>p~ = softmax\(z\)", elr)  # the docstring begins with its equations
     car = (site / "methods" / "car.html").read_text()
     assert "L_CAR = L_cace + lambda L_p + beta L_r-cace" in car
     assert "penalty_weight" in car
