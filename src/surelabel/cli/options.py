@@ -23,6 +23,7 @@ from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError, describe_os_error
 from surelabel.methods import check_name
 from surelabel.overrides import parsed_assignment, read_config, set_field
+from surelabel.overrides import recipe as find_recipe
 
 if TYPE_CHECKING:
     from surelabel.jobs import Backend
@@ -226,6 +227,14 @@ def configuration(
             f"timm:NAME; for text hf:NAME or sentence:NAME (docs/networks.md). {default_text('model.name')}",
         ),
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Settings that belong together; other options override them. fast trains small photos in few epochs "
+            "(docs/results/speed.md). Default: none",
+        ),
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(
@@ -288,6 +297,8 @@ def configuration(
 ) -> RunConfig:
     """Combine all settings, and check what can be checked without the data."""
     content: dict[str, Any] = {} if config is None else read_config(config)
+    for field, value in {} if recipe is None else find_recipe(recipe).items():
+        set_field(content, field, value)
     named = {
         "data.source": data,
         "data.root": root,

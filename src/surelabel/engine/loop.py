@@ -210,7 +210,9 @@ class Engine:
             current = self.plan[number]
             bounds = self.loader.bounds(next(iter(current.views.values())))
             place = f"{stage.name}/{self.position.epoch}/{number}"
-            for batches in self.loader.passes(current.views, place, start=self.position.batch_number):
+            for batches in self.loader.passes(
+                current.views, place, start=self.position.batch_number, turn=self.position.run_epoch
+            ):
                 clock = self._clock(stage, self.position.batch_number, len(bounds))
                 self._train_step(current.step, batches, clock, settings)
                 begin, end = bounds[self.position.batch_number]
