@@ -107,7 +107,7 @@ def choose(
     whose labels the model may change too.
     """
     rules = rules or Rules()
-    order = _audit_positions(run, audit)
+    order = audit_positions(run, audit)
     rows = _reorder(audit, order)
     given, suggested, p_wrong = rows["given"], rows["suggested"], rows["p_wrong"]
     changeable = _splits_to_change(rows["split"], rewrite)
@@ -166,7 +166,7 @@ def _expected_right(
     return float(is_given_right.sum()), float(is_label_right[kept].sum())
 
 
-def _audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
+def audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
     """Return the position in the audit of each of the run's rows."""
     ids = run.labels()["id"].to_pylist()
     place = {str(name): row for row, name in enumerate(audit.columns["id"].tolist())}

@@ -36,6 +36,8 @@ pred_probs.npy                (N, K) probabilities of the trained network. It wa
                               out of sample. With more than 32 classes only the 16 most probable ones are exact.
 hf_labels.parquet             id, label and given as class labels of Hugging Face datasets
 images/CLASS/NAME             the image folder, with --images; surelabel itself trains on copies, not on links
+label_studio.json, label_studio.xml, fiftyone.json, label_issues.parquet (cleanlab), datalab/ and hf/ are written with
+                              --format: docs/integrations.md
 export.json                   rules, counts, expected number of right labels, time, and a hash of every file; needed
                               to undo the export
 
