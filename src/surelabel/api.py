@@ -252,6 +252,20 @@ def audit(
     With `data`, labelled rows of the same classes as in `fit`, the network of the run judges those
     instead, on `device`. The audit then says whether they are too different from the run's rows.
     `trust` allows a method that is not part of surelabel; its code is then imported.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import surelabel
+    >>> label = np.arange(60) % 2
+    >>> x = np.random.default_rng(0).normal(size=(60, 3)) + 4 * label[:, None]
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = surelabel.fit((x, label), f"{folder.name}/run", model="mlp", epochs=2, threads=1)
+    >>> len(surelabel.audit(run))
+    60
+    >>> new = surelabel.audit(run, data=(x[:40] + 0.1, label[:40]))
+    >>> set(new.columns["verdict"].tolist())
+    {'prediction'}
+    >>> folder.cleanup()
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     if data is None:

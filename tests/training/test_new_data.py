@@ -1,6 +1,7 @@
 """A finished run judges the labels of new data, and says when they are unlike its own."""
 
 import csv
+import doctest
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,6 +174,12 @@ class TestCommand:
         before = (digits / "new.npz").read_bytes()
         assert call("audit", run.path, "--data", digits / "new.npz", "--out", digits / "new.npz").exit_code == 2
         assert (digits / "new.npz").read_bytes() == before
+
+
+def test_example():
+    result = doctest.testmod(surelabel.api)
+    assert result.attempted > 5
+    assert result.failed == 0
 
 
 def test_text(text_run, done):
