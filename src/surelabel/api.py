@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel import noise
+from surelabel import noise, verdicts
 from surelabel.config import RunConfig, validate
 from surelabel.console import Silent, has_nonzero_rank
 from surelabel.data.corpus import Corpus
@@ -16,15 +16,16 @@ from surelabel.data.encoding import stored
 from surelabel.data.protected_files import list_configured_files
 from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
-from surelabel.errors import ConfigError, RunError, did_you_mean
+from surelabel.errors import ConfigError, RunError, SurelabelError, did_you_mean
 from surelabel.files import refuse_overwriting
 from surelabel.overrides import COMMON, recipe, set_field
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RECORDED, RunDir
-from surelabel.training import build, warm_start
+from surelabel.training import build, new_data, warm_start
 from surelabel.training.predictor import TrainedModel
 from surelabel.training.session import discard_state, train
-from surelabel.verdicts import Audit, audit
+from surelabel.verdicts import CONFIDENCE, SUSPICIOUS_FROM, Audit
+from surelabel.verdicts.audit import check_levels
 
 CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip", "method.rate")
 """Settings that `resume` may change."""
@@ -230,6 +231,53 @@ def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> 
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     _check_trust(run_dir, trust)
     return TrainedModel.read(run_dir, device)
+
+
+def audit(
+    run: str | Path | RunDir,
+    *,
+    data: Any = None,
+    min_probability: float = SUSPICIOUS_FROM,
+    confidence: float = CONFIDENCE,
+    annotators: str = "last",
+    device: str = "cpu",
+    trust: bool = False,
+) -> Audit:
+    """Return the ranked table of a finished run; nothing is trained.
+
+    A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
+    docs/results/calibration.md says how often they hold the truth. `annotators` is the rule by
+    which one decision follows from those of several: last, majority or agree.
+
+    With `data`, labelled rows of the same classes as in `fit`, the network of the run judges those
+    instead, on `device`. The audit then says whether they are too different from the run's rows.
+    `trust` allows a method that is not part of surelabel; its code is then imported.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import surelabel
+    >>> label = np.arange(60) % 2
+    >>> x = np.random.default_rng(0).normal(size=(60, 3)) + 4 * label[:, None]
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = surelabel.fit((x, label), f"{folder.name}/run", model="mlp", epochs=2, threads=1)
+    >>> len(surelabel.audit(run))
+    60
+    >>> new = surelabel.audit(run, data=(x[:40] + 0.1, label[:40]))
+    >>> set(new.columns["verdict"].tolist())
+    {'prediction'}
+    >>> folder.cleanup()
+    """
+    run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
+    if data is None:
+        return verdicts.audit(run_dir, min_probability=min_probability, confidence=confidence, annotators=annotators)
+    check_levels(min_probability, confidence)
+    model = load(run_dir, device, trust)
+    try:
+        known = reopen_data(run_dir).train
+    except SurelabelError:  # the audit says that outliers were not looked for
+        known = None
+    rows = new_data.read_new(model, data)
+    return new_data.judge_new(run_dir, model, rows, known, min_probability, confidence)
 
 
 __all__ = [

@@ -276,3 +276,36 @@ def test_a_missing_package_names_its_extra(name, packages, extra):
     result = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
     assert "ImportError" in result.stderr
     assert extra in result.stderr.splitlines()[-1]
+
+
+TWO_PROCESSES = """
+import sys, torch, torch.distributed as dist
+from surelabel.callbacks import Recorder
+dist.init_process_group("gloo")
+rng, label, recorder = torch.Generator().manual_seed(0), torch.arange(40) % 3, Recorder(40)
+for _ in range(3):
+    logits = torch.randn(40, 3, generator=rng)
+    for rows in torch.randperm(40, generator=rng).split(10):
+        mine = rows.chunk(2)[dist.get_rank()]
+        recorder.see(mine, logits[mine], label[mine])
+if dist.get_rank() == 0:
+    torch.save(recorder.state_dict(), sys.argv[1])
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.training
+def test_two_processes_record_what_one_does(tmp_path):
+    script, saved, rng = tmp_path / "two.py", tmp_path / "state.pt", torch.Generator().manual_seed(0)
+    script.write_text(TWO_PROCESSES)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", script, saved]
+    done = subprocess.run(launch, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    alone, together, label = Recorder(40), Recorder(40), torch.arange(40) % 3
+    for _ in range(3):
+        logits = torch.randn(40, 3, generator=rng)
+        for rows in torch.randperm(40, generator=rng).split(10):
+            alone.see(rows, logits[rows], label[rows])
+    together.load_state_dict(torch.load(saved))
+    assert together.metrics == alone.metrics
+    assert_same(together.record, alone.record)

@@ -4,12 +4,13 @@ import re
 from xml.etree import ElementTree
 
 from surelabel.verdicts.gate import FAILED, PASSED, UNKNOWN, Check, Gate, percent
+from surelabel.verdicts.markdown import escape, table
 
 SUITE = "surelabel gate"
+HEADER = ("check", "labels", "wrong", "interval", "allowed", "outcome")
 MOST_ROWS = 30
 """Checks in the Markdown table; JUnit has all of them."""
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&])")
 TAGS = {FAILED: "failure", UNKNOWN: "error"}
 """JUnit's name for a check that failed, and for one that could not be made."""
 
@@ -41,20 +42,14 @@ def to_markdown(gate: Gate, run: str) -> str:
     order = {FAILED: 0, UNKNOWN: 1, PASSED: 2}
     checks = sorted(gate.checks, key=lambda check: order[check.outcome])
     lines = [f"### Labels of {escape(run)}: {gate.outcome}", "", f"{escape(gate.line)}.", ""]
-    lines += ["| check | labels | wrong | interval | allowed | outcome |", "|---|---:|---:|---|---|---|"]
-    lines += [_table_row(check) for check in checks[:MOST_ROWS]]
+    lines += table(HEADER, map(_cells, checks[:MOST_ROWS]))
     if len(checks) > MOST_ROWS:
         lines += ["", f"{len(checks) - MOST_ROWS:,} more checks are not shown."]
     lines += ["", *(f"- Warning: {escape(text)}" for text in gate.warnings)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _table_row(check: Check) -> str:
+def _cells(check: Check) -> list[str]:
     low, high = check.rate.interval or (0.0, 1.0)
-    figures = percent(check.rate.rate or 0.0), f"{100 * low:.3g} to {percent(high)}", escape(check.allowed)
-    return f"| {' | '.join([escape(check.name), f'{check.rate.num_labels:,}', *figures, check.outcome])} |"
-
-
-def escape(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    figures = percent(check.rate.rate or 0.0), f"{100 * low:.3g} to {percent(high)}", check.allowed
+    return [check.name, f"{check.rate.num_labels:,}", *figures, check.outcome]

@@ -17,6 +17,7 @@ from surelabel.verdicts.budget import Expected
 from surelabel.verdicts.calibration import Calibration, CurveCalibration, read_calibration
 from surelabel.verdicts.classes import Pair, Rate
 from surelabel.verdicts.corrections import Rules
+from surelabel.verdicts.drift import Drift
 from surelabel.verdicts.random_sample import Combined
 from surelabel.verdicts.ranking import DECIDED, REMOVED, in_order, rank_rows, ranked_columns, sum_alternatives
 from surelabel.verdicts.reviewed import ReviewedCalibration, update
@@ -49,6 +50,8 @@ class Audit(Table):
         review: Review | None = None,
         damage: Damage | None = None,
         caveats: Sequence[str] = (),
+        basis: Sequence[str] = (),
+        drifts: Sequence[Drift] = (),
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
@@ -71,6 +74,10 @@ class Audit(Table):
         """What of the journal of decisions cannot be read; False if nothing."""
         self.caveats = tuple(caveats)
         """Sentences on evidence that is missing, and on how far the verdict can be relied on."""
+        self.basis = tuple(basis)
+        """Sentences on what kind of verdict this is, if it is not that of a finished run."""
+        self.drifts = tuple(drifts)
+        """Comparisons of new data with those of the run."""
         self.kinds = kinds.find_kinds(self)
         """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
         self.columns = in_order(kinds.add_columns(self.columns, self.kinds))
@@ -272,11 +279,16 @@ def audit(
     docs/results/calibration.md says how often they hold the truth. `annotators` is the rule by
     which one decision follows from those of several: last, majority or agree.
     """
+    check_levels(min_probability, confidence)
+    run = run if isinstance(run, RunDir) else RunDir.open(run)
+    return Auditor(run).audit(Journal(run.path / FILE_NAME, rule=annotators), min_probability, confidence)
+
+
+def check_levels(min_probability: float, confidence: float) -> None:
+    """Raise unless both are probabilities."""
     corrections.check_share("min_probability", min_probability)
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence={confidence}: expected a number between 0 and 1")
-    run = run if isinstance(run, RunDir) else RunDir.open(run)
-    return Auditor(run).audit(Journal(run.path / FILE_NAME, rule=annotators), min_probability, confidence)
 
 
 class Auditor:
@@ -300,23 +312,40 @@ class Auditor:
         """Return the ranked table, with the decisions in the journal."""
         review = self.reviews.read(journal)
         calibration = self.calibration if review is None else update(self.calibration, review.answers)
-        columns = {**self.found.columns, "p_wrong": calibration.p_wrong}
-        if calibration is not self.calibration:
-            columns = self.found.with_p_wrong(calibration.p_wrong)
-        joint, p_suggested = sum_alternatives(self.found, columns, review)
-        order = rank_rows(columns, review)
-        return Audit(
-            ranked_columns(self.found.class_names, columns, order, review),
-            self.found.class_names,
-            calibration=calibration.reorder(order),
-            joint_counts=joint,
-            position=order,
+        return assemble(
+            self.found,
+            calibration,
+            review,
+            is_updated=calibration is not self.calibration,
             training=self.training,
             power=self.power,
-            review=review,
             damage=journal.damage(),
             caveats=self.caveats,
-            p_suggested=p_suggested[order],
             min_probability=min_probability,
             confidence=confidence,
         )
+
+
+def assemble(
+    found: evidence.Evidence,
+    calibration: Calibration,
+    review: Review | None = None,
+    is_updated: bool = False,
+    **facts: Any,
+) -> Audit:
+    """Rank the rows by P(wrong); `is_updated` says that it is no longer that of the evidence."""
+    columns = {**found.columns, "p_wrong": calibration.p_wrong}
+    if is_updated:
+        columns = found.with_p_wrong(calibration.p_wrong)
+    joint, p_suggested = sum_alternatives(found, columns, review)
+    order = rank_rows(columns, review)
+    return Audit(
+        ranked_columns(found.class_names, columns, order, review),
+        found.class_names,
+        calibration=calibration.reorder(order),
+        joint_counts=joint,
+        position=order,
+        review=review,
+        p_suggested=p_suggested[order],
+        **facts,
+    )
