@@ -106,14 +106,19 @@ def fit(
 ) -> RunDir:
     """Train, and write a run directory to `out`, which must not exist yet.
 
-        surelabel.fit("photos/", "runs/first", method="car", epochs=60, noise="symmetric:0.2")
-
     `data` is the name of a data set, a path, a whole configuration, or data in memory: texts,
     arrays or tensors as (x, y), (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset,
     a frame, an object of `datasets`, or {"train": ..., "test": ...} of any of these.
 
     Common settings are keywords: COMMON names them, and `surelabel fit --help` explains them.
     `settings` override any field by dotted name, also keywords; `surelabel settings` lists them.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> surelabel.fit((x, y), "runs/first", method="car", epochs=3, noise="symmetric:0.2")
+    RunDir('runs/first'): car, <arrays>, 60 training rows, 3 epochs, finished
     """
     config = make_config(data, {**_from_keywords(common), **(settings or {})})
     return fit_config(config, _object_in(data), out, progress, interrupt)
@@ -177,6 +182,19 @@ def resume(
     `data` is the object that the run was trained on, if it was one. `settings` may change those in
     CHANGEABLE: where the run trains, and the size of its steps. `trust` allows a method that is not
     part of surelabel; its code is then imported.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> fast = {"train.second_opinion": False}
+    >>> try:
+    ...     surelabel.fit((x, y), "runs/first", epochs=2, settings=fast, interrupt=lambda: True)
+    ... except KeyboardInterrupt:
+    ...     print("stopped")
+    stopped
+    >>> surelabel.resume("runs/first", data=(x, y))
+    RunDir('runs/first'): car, <arrays>, 60 training rows, 2 epochs, finished
     """
     run_dir = run if isinstance(run, RunDir) else RunDir(run)
     run_dir.check_schema()
@@ -220,6 +238,15 @@ def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> 
 
     No code from the run is executed. `trust` allows a method that is not part of surelabel; its
     code is then imported.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> fast = {"train.second_opinion": False}
+    >>> run = surelabel.fit((x, y), "runs/first", model="mlp", epochs=10, settings=fast)
+    >>> surelabel.load("runs/first").predict(4 * np.eye(3))
+    array(['0', '1', '2'], dtype='<U1')
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     _check_trust(run_dir, trust)

@@ -387,7 +387,15 @@ class TrainConfig(Part):
 
 
 class RunConfig(Part):
-    """The configuration of a whole run."""
+    """The configuration of a whole run.
+
+    >>> from surelabel import RunConfig
+    >>> config = RunConfig.model_validate({"data": {"source": "digits"}, "train": {"epochs": 60}})
+    >>> config.method.name, config.train.epochs
+    ('car', 60)
+
+    `surelabel.fit` takes one in place of data.
+    """
 
     data: DataConfig
     noise: NoiseConfig | None = None

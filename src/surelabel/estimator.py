@@ -46,6 +46,15 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         suggested_labels_: (N,) the labels that the run considers right.
         audit_: the whole verdict, most suspicious first; its ids count the rows of X from 0.
         model_: the trained model, held in memory.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> y[7] = 0  # wrong: the row belongs to class 1
+    >>> classifier = surelabel.NoisyLabelClassifier(epochs=20, model="mlp").fit(x, y)
+    >>> int(classifier.p_wrong_.argmax()), int(classifier.suggested_labels_[7])
+    (7, 1)
     """
 
     def __init__(
