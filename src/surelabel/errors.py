@@ -45,6 +45,11 @@ def describe_os_error(error: OSError) -> str:
     return f"{reason}; free some space first" if is_full else reason
 
 
+def missing_package(feature: str, package: str, extra: str) -> ConfigError:
+    """Return the error about a package that is not installed, with the extra that installs it."""
+    return ConfigError(f"{feature} needs the package {package}: pip install 'surelabel[{extra}]'")
+
+
 def warn_deprecated(old: str, new: str, removal: str) -> None:
     """Warn the caller of a public function about `old`, which version `removal` will not have.
 

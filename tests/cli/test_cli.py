@@ -549,6 +549,11 @@ class TestDemo:
         assert Path(result["figure"]).read_bytes().startswith(b"\x89PNG")
         assert sorted(path.name for path in folder.iterdir()) == ["surelabel-demo"]
 
+    def test_quick(self, folder, monkeypatch):
+        monkeypatch.setattr(sys.modules["surelabel.cli.demo"], "QUICK_EPOCHS", 2)
+        assert as_json("demo", "--quick")["epochs"] == 2
+        assert as_json("demo", "--quick", "--epochs", "1")["epochs"] == 1
+
     def test_table_and_kept_runs(self, folder):
         result = done("demo", "--epochs", "2", "--out", "kept")
         for part in (

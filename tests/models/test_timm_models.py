@@ -171,7 +171,7 @@ class TestErrors:
     def test_without_the_package(self, monkeypatch):
         found = importlib.util.find_spec
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "timm" else found(name))
-        assert 'need the package timm: pip install "surelabel[vision]"' in error("timm:resnet18")
+        assert "needs the package timm: pip install 'surelabel[vision]'" in error("timm:resnet18")
 
     def test_another_fault_of_torchvision_is_reported(self, monkeypatch):
         usual = builtins.__import__

@@ -15,13 +15,12 @@ from urllib.request import getproxies
 import torch
 from torch import Tensor, nn
 
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, missing_package
 
 State = dict[str, Tensor]
 
 HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 """The names of files of weights on the hub, in the order in which they are tried."""
-INSTALL = 'pip install "surelabel[vision]"'
 _HUB_TIMEOUT = 5.0
 """Seconds to wait for the hub; its client alone would retry for a minute."""
 
@@ -153,7 +152,7 @@ def fetch_weights(repository: str) -> Path:
     try:
         import huggingface_hub
     except ImportError:
-        raise ConfigError(f"model.weights: fetching weights needs a package that is not here: {INSTALL}") from None
+        raise missing_package("model.weights: downloading weights", "huggingface_hub", "vision") from None
     cached = [huggingface_hub.try_to_load_from_cache(repository, name) for name in HUB_FILES]
     found = next((file for file in cached if isinstance(file, str)), None)
     return Path(found or _download(huggingface_hub, repository))
