@@ -35,9 +35,8 @@ def _from_keywords(common: Mapping[str, Any]) -> dict[str, Any]:
     for name in common:
         if name not in COMMON:
             raise ConfigError(
-                f"fit has no keyword {name!r}; {did_you_mean(name, COMMON)}there are {', '.join(COMMON)}; "
-                "any other setting is given as "
-                'settings={"method.penalty_weight": 1}'
+                f"fit has no keyword {name!r}; {did_you_mean(name, COMMON)}available: {', '.join(COMMON)}; "
+                'pass any other setting as settings={"method.penalty_weight": 1}'
             )
     found = {COMMON[name]: value for name, value in common.items() if value is not None}
     if isinstance(found.get("noise"), str):
@@ -73,8 +72,8 @@ def _describe(data: Any) -> str:
             else type(data).__name__
         )
         raise ConfigError(
-            f"data: got {form}; a configuration is a mapping with data, as {{'data': {{'source': ...}}}}, "
-            f"and data are a name, a path, or {objects.list_kinds()}"
+            f"data: got {form}; expected a name, a path, {objects.list_kinds()}, or a configuration such as "
+            "{'data': {'source': ...}}"
         )
     return found
 
@@ -134,10 +133,10 @@ def fit_config(
     """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
     run_dir = RunDir(out)
     if run_dir.path.exists() and not run_dir.path.is_dir():
-        raise RunError(f"{out}: is a file; a run is written to a folder, choose a new one")
+        raise RunError(f"{out}: is a file; choose a new folder for the run")
     if not has_nonzero_rank() and not run_dir.is_free:
         hint = (
-            f"go on with: surelabel resume {shlex.quote(str(out))}"
+            f"resume the run with: surelabel resume {shlex.quote(str(out))}"
             if run_dir.has_begun and not run_dir.is_done
             else "choose another folder"
         )
@@ -160,7 +159,9 @@ def write_noise(
     for written in (file, noise.manifest_path(file)):
         refuse_overwriting(written, list_configured_files(config), "--out")
     if config.noise is None:
-        raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
+        raise ConfigError(
+            "noise: not configured; set it to symmetric:0.4, for example, or set noise.kind and noise.rate"
+        )
     corpus, manifest = _read_corpus(config, _object_in(data))
     assert manifest is not None
     parts = corpus.labelled_parts
@@ -200,7 +201,7 @@ def resume(
     run_dir.check_schema()
     for name in settings or {}:
         if name not in CHANGEABLE:
-            raise ConfigError(f"{name} cannot change within a run; only {', '.join(CHANGEABLE)} can")
+            raise ConfigError(f"{name} cannot be changed on resume; only {', '.join(CHANGEABLE)} can")
     config = make_config(config_from_here(run_dir), settings)
     _check_trust(run_dir, trust)
     if run_dir.is_done:
@@ -214,7 +215,7 @@ def _check_trust(run_dir: RunDir, trust: bool) -> None:
     method = run_dir.config().method
     if method.is_foreign and not trust:
         raise RunError(
-            f"{run_dir.path}: its method {method.name} is not part of surelabel; trust=True (--trust) imports it"
+            f"{run_dir.path}: its method {method.name} is not part of surelabel; to import it, use trust=True (--trust)"
         )
 
 
@@ -227,9 +228,7 @@ def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:
     config = config_from_here(run_dir)
     corpus, _ = _read_corpus(config, data, run_dir)
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
-        raise RunError(
-            f"{run_dir.path}: {config.data.source} has changed since the run; its rows would be shown wrongly"
-        )
+        raise RunError(f"{run_dir.path}: {config.data.source} has changed since the run, so its rows no longer match")
     return corpus
 
 

@@ -93,7 +93,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if unsupported:
             raise TypeError(
                 f"NoisyLabelClassifier.fit takes X and y only, got {', '.join(unsupported)}; "
-                "samples cannot be weighted from outside: which labels to believe is what the method finds out"
+                "sample weights are not supported: the method itself finds out which labels to trust"
             )
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2)
         check_classification_targets(y)
@@ -202,8 +202,8 @@ def _as_value_errors() -> Iterator[None]:
 def _refuse_test_rows(config: RunConfig) -> None:
     if config.data.test_fraction is not None:
         raise ConfigError(
-            "data.test_fraction: test rows get no verdict, and every row of X has one here; divide X before fit, "
-            "or hold rows out with data.validation_fraction"
+            "data.test_fraction: not supported here, because test rows get no verdict; split X before fit, "
+            "or hold out rows with data.validation_fraction"
         )
 
 

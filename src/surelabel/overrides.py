@@ -81,7 +81,7 @@ def _count_values(value: Any, sizes: dict[int, int], above: tuple[int, ...]) -> 
     """Return the number of values inside, counting repeated ones again; `sizes` keeps results."""
     if not isinstance(value, dict | list):
         if value is not None and not isinstance(value, str | int | float):
-            raise ValueError(f"a {type(value).__name__} is no setting; expected numbers, text, lists and mappings")
+            raise ValueError(f"a {type(value).__name__} is not a setting; expected numbers, text, lists and mappings")
         return 0
     if id(value) in above:
         raise ValueError("an anchor refers to itself")

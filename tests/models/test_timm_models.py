@@ -110,7 +110,9 @@ class TestWeights:
         import huggingface_hub
 
         monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
-        with pytest.raises(ConfigError, match=r"model.weights: timm/resnet18.* could not be fetched .* download https"):
+        with pytest.raises(
+            ConfigError, match=r"model.weights: timm/resnet18.* could not be downloaded .* download https"
+        ):
             start_from(make_backbone("timm:resnet18", (3, 32, 32)), "pretrained")
 
     def test_a_file_of_another_network_names_keys(self, whole, tmp_path):

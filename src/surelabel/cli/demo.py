@@ -153,7 +153,7 @@ def story(results: Mapping[str, Mapping[str, float]], noise: float) -> list[str]
         f"On test digits with right labels cross entropy ends at {plain['test_accuracy']:.1%} ({best}), "
         f"CAR at {car['test_accuracy']:.1%}.",
         f"CAR's targets name the true class of {car['correction_accuracy']:.1%} of the training digits; sorted by its "
-        f"`quality`, a wrong label stands before a right one {car['quality_auroc']:.1%} of the time.",
+        f"`quality`, a wrong label ranks before a right one {car['quality_auroc']:.1%} of the time.",
     ]
     return [sentence.replace("%", " %") for sentence in sentences]
 

@@ -26,7 +26,7 @@ def find(name: str) -> type[Method]:
     name = METHOD_ALIASES.get(name, name)
     if "." not in name and name not in names():
         hint = did_you_mean(name, names())
-        raise ConfigError(f"method.name: there is no method {name!r}; {hint}there are {', '.join(names())}")
+        raise ConfigError(f"method.name: there is no method {name!r}; {hint}available: {', '.join(names())}")
     module = _import(name if "." in name else f"{__name__}.{name}")
     classes = [
         item

@@ -45,7 +45,7 @@ def read_weights(path: str | Path) -> State:
             content = content[key]
     state = {_strip_prefixes(str(name)): value for name, value in content.items() if isinstance(value, Tensor)}
     if not state:
-        raise ConfigError(f"model.weights: {path}: there are no tensors in it; expected a state dict, name to tensor")
+        raise ConfigError(f"model.weights: {path}: contains no tensors; expected a state dict, name to tensor")
     return state
 
 
@@ -167,7 +167,7 @@ def _download(hub: Any, repository: str) -> str:
         except Exception as error:  # from the client, its HTTP library or the system
             reason = " ".join(str(error).split())[:200] or type(error).__name__
     raise ConfigError(
-        f"model.weights: {repository} could not be fetched ({reason}); on a machine with a network download "
+        f"model.weights: {repository} could not be downloaded ({reason}); on a machine with internet access, download "
         f"{_endpoint()}/{repository}/resolve/main/{HUB_FILES[0]}, and set model.weights=/path/to/{HUB_FILES[0]}"
     )
 

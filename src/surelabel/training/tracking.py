@@ -158,7 +158,7 @@ def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
 def _make(name: str) -> Tracker:
     """Make a tracker, or raise before training starts if it is unknown or not installed."""
     if name not in TRACKERS:
-        raise ConfigError(f"--log {name}: there is no such log; there are {', '.join(TRACKERS)}")
+        raise ConfigError(f"--log {name}: not a known log; available: {', '.join(TRACKERS)}")
     kind = TRACKERS[name]
     if find_spec(kind.package) is None:
         raise missing_package(f"--log {name}", kind.package, name)

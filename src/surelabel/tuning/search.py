@@ -99,7 +99,9 @@ def tune(
     In the end `tuning.best` is a configuration for `fit`.
     """
     if not isinstance(data, str | Path | RunConfig) and not (isinstance(data, Mapping) and "data" in data):
-        raise ConfigError("data: data in memory cannot be tuned on; save them, for example as an .npz, and name it")
+        raise ConfigError(
+            "data: data in memory cannot be tuned on; save them, for example as an .npz file, and pass its path"
+        )
     if budget is not None and not budget > 0:
         raise ConfigError(f"budget: got {budget:g}; expected minutes, more than 0")
     config = api.make_config(data, settings)

@@ -148,7 +148,7 @@ def test_weights_that_are_pickles_are_not_read(tiny, tmp_path):
 def test_images_and_numbers_are_refused(tiny, call, make_blobs, tmp_path):
     result = call("fit", make_blobs(tmp_path / "b.npz"), "--model", f"hf:{tiny}", "--out", tmp_path / "run")
     assert result.exit_code == 2
-    assert "encodes text, and the inputs of" in result.stderr
+    assert "encodes text, but the inputs of" in result.stderr
 
 
 def test_a_model_of_text_is_part_of_the_data():
