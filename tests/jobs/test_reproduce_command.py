@@ -125,7 +125,7 @@ def test_part_of_a_table_that_is_done(toy, tmp_path):
         (["toy", "--only", "method=nothing"], "available: plain, the same, broken"),
         (["toy", "--only", "colour=red"], "available: method, seed"),
         (["toy", "--protocol", "mine"], "car"),
-        (["toy", "--workers", "2", "--ray", "auto"], "give one of them"),
+        (["toy", "--workers", "2", "--ray", "auto"], "--workers and --ray exclude each other"),
     ],
 )
 def test_refused(toy, tmp_path, arguments, words):
