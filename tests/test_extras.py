@@ -1,5 +1,6 @@
 """A feature whose package is not installed ends in one line that names the extra to install."""
 
+import importlib
 import re
 import sys
 import tomllib
@@ -26,9 +27,23 @@ def text_table(tmp_path):
     return tmp_path / "texts.csv"
 
 
+def import_again(module):
+    """Import a module as if for the first time."""
+    if module in sys.modules:
+        importlib.reload(sys.modules[module])
+    importlib.import_module(module)
+
+
+def hide(package, monkeypatch):
+    """Let imports of a package fail as if it were not installed."""
+    for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+
+
 @pytest.fixture
 def features(blobs, text_table, stored, call, tmp_path):
-    """Return, for each extra, the packages to hide and a call that needs one of them."""
+    """Return, for each extra, a package to hide and a call that needs it."""
     out = ("--out", tmp_path / "new")
 
     def command(*words):
@@ -45,6 +60,9 @@ def features(blobs, text_table, stored, call, tmp_path):
         "text": ("transformers", lambda: command("fit", text_table, "--model", "hf:some/model", *out)),
         "tensorboard": ("tensorboard", lambda: command("fit", blobs, "--log", "tensorboard", *out)),
         "wandb": ("wandb", lambda: command("fit", blobs, "--log", "wandb", *out)),
+        "trainer": ("transformers", lambda: surelabel.callbacks.record_trainer(None, None)),
+        "lightning": ("lightning", lambda: import_again("surelabel.callbacks.lightning")),
+        "skorch": ("skorch", lambda: import_again("surelabel.callbacks.skorch")),
     }
 
 
@@ -52,8 +70,9 @@ def features(blobs, text_table, stored, call, tmp_path):
 def test_the_error_names_the_extra(extra, features, monkeypatch):
     package, use = features[extra]
     assert any(requirement.startswith(package) for requirement in EXTRAS[extra])
-    monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    with pytest.raises(SurelabelError) as error:
+    hide(package, monkeypatch)
+    hide(f"pytorch_{package}", monkeypatch)  # the older name of lightning
+    with pytest.raises((SurelabelError, ImportError)) as error:
         use()
     assert "\n" not in str(error.value)
     assert f"pip install 'surelabel[{extra}]'" in str(error.value)

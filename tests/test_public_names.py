@@ -19,6 +19,7 @@ def tool():
 
 
 def test_each_has_a_docstring_and_an_example(tool):
+    assert [name for module, name in tool.public_names() if tool.missing_package(module, name)] == []
     docstrings = {f"{module}.{name}": tool.docstring_of(module, name) for module, name in tool.public_names()}
     problems = {name: tool.problem_with(docstring) for name, docstring in docstrings.items()}
     assert len(problems) > 35
