@@ -74,6 +74,7 @@ FULL: dict[str, Any] = {
         "freeze": True,
         "backbone_rate": 0.1,
         "cache_features": True,
+        "mirror": True,
         "head": [16],
     },
     "optimiser": {
@@ -81,6 +82,7 @@ FULL: dict[str, Any] = {
         "rate": 1e-05,
         "momentum": 0.5,
         "weight_decay": 1e-06,
+        "bias_rate": 4.0,
         "clip": 5.0,
         "schedule": {"kind": "cosine_restarts", "period": 7, "min_rate": 1e-07},
     },

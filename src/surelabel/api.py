@@ -18,7 +18,7 @@ from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
 from surelabel.errors import ConfigError, RunError, did_you_mean
 from surelabel.files import refuse_overwriting
-from surelabel.overrides import COMMON, set_field
+from surelabel.overrides import COMMON, recipe, set_field
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build, warm_start
@@ -32,16 +32,19 @@ CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate"
 
 def _from_keywords(common: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by dotted name; None keeps a default."""
+    common, names = dict(common), (*COMMON, "recipe")
     for name in common:
-        if name not in COMMON:
+        if name not in names:
             raise ConfigError(
-                f"fit has no keyword {name!r}; {did_you_mean(name, COMMON)}available: {', '.join(COMMON)}; "
+                f"fit has no keyword {name!r}; {did_you_mean(name, names)}available: {', '.join(names)}; "
                 'pass any other setting as settings={"method.penalty_weight": 1}'
             )
+    together = common.pop("recipe", None)
     found = {COMMON[name]: value for name, value in common.items() if value is not None}
     if isinstance(found.get("noise"), str):
         found["noise"] = noise.parse_noise(found["noise"])
-    return {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
+    found = {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
+    return found if together is None else {**recipe(together), **found}
 
 
 def make_config(data: Any, settings: Mapping[str, Any] | None = None) -> RunConfig:
@@ -109,7 +112,8 @@ def fit(
     arrays or tensors as (x, y), (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset,
     a frame, an object of `datasets`, or {"train": ..., "test": ...} of any of these.
 
-    Common settings are keywords: COMMON names them, and `surelabel fit --help` explains them.
+    Common settings are keywords: COMMON names them, and `surelabel fit --help` explains them;
+    `recipe` sets several at once.
     `settings` override any field by dotted name, also keywords; `surelabel settings` lists them.
 
     >>> import numpy as np

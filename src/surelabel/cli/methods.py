@@ -7,6 +7,7 @@ import typer
 
 from surelabel import console
 from surelabel.cli.options import Json, app
+from surelabel.methods import check_name, names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,9 +25,7 @@ def methods(
     json: Json = False,
 ) -> None:
     """List the training methods, or show one of them with its options."""
-    from surelabel.methods import names
-
-    found = [describe(one) for one in (names() if name is None else [name])]
+    found = [describe(one) for one in (names() if name is None else [check_name(name)])]
     if json:
         console.say_json(found)
     elif name is None:

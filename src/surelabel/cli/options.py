@@ -21,7 +21,9 @@ from surelabel.cli.flags import naming_flags
 from surelabel.cli.help_texts import choices_text, default_text, method_names
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError, describe_os_error
+from surelabel.methods import check_name
 from surelabel.overrides import parsed_assignment, read_config, set_field
+from surelabel.overrides import recipe as find_recipe
 
 if TYPE_CHECKING:
     from surelabel.jobs import Backend
@@ -225,6 +227,14 @@ def configuration(
             f"timm:NAME; for text hf:NAME or sentence:NAME (docs/networks.md). {default_text('model.name')}",
         ),
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Settings that belong together; other options override them. fast trains small photos in few epochs "
+            "(docs/results/speed.md). Default: none",
+        ),
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(
@@ -289,6 +299,8 @@ def configuration(
 ) -> RunConfig:
     """Combine all settings, and check what can be checked without the data."""
     content: dict[str, Any] = {} if config is None else read_config(config)
+    for field, value in {} if recipe is None else find_recipe(recipe).items():
+        set_field(content, field, value)
     named = {
         "data.source": data,
         "data.root": root,
@@ -320,7 +332,9 @@ def configuration(
     assignments = [parsed_assignment(assignment) for assignment in set_ or []]
     for assignment in assignments:
         set_field(content, *assignment)
-    settings = _train_as_long(_validate(content))
+    settings = _validate(content)
+    check_name(settings.method.name)
+    settings = _train_as_long(settings)
     typed = method is not None or any(name in ("method", "method.name") for name, _ in assignments)
     if config is not None and settings.method.is_foreign and not (typed or trust):
         raise ConfigError(

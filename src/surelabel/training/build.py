@@ -117,6 +117,7 @@ class NetworkFactory:
                 frozen=config.freeze,
                 indicator=indicator,
                 indicator_layers=indicator_layers,
+                mirror=config.mirror,
             )
         self.num_made += 1
         self.notes += [note] if note is not None and note not in self.notes else []

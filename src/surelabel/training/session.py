@@ -29,6 +29,7 @@ from surelabel.runs.run_dir import (
     RunDir,
 )
 from surelabel.training import build, cached_features, folds, head, second_opinion, warm_start
+from surelabel.training.cores import notes_on_threads
 from surelabel.training.early_suspects import EarlySuspects
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.calibration import CurveCalibration
@@ -69,7 +70,7 @@ def train(
     torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
     method = make_method(config.train.seed)
     warnings = [f"network on these features: {chosen['chosen']}"] if chosen else []
-    warnings += [*config.notices(), *method.advice("settings"), *build.notes(method)]
+    warnings += [*config.notices(), *notes_on_threads(config.train), *method.advice("settings"), *build.notes(method)]
     if method.target_tables():
         warnings.append(LOSS_MAY_RISE.format(method=config.method.name))
     # A saved state replaces the weights of a warm start.
