@@ -191,9 +191,9 @@ class CAR(Method):
           paper, 1e-4 in the authors' code
         targets: how targets are estimated: car, none (the given labels) or temporal_ensembling
         confidence: where tau comes from: indicator, or max_probability (the paper's ablation)
-        correction_start: E_c, the epoch from which targets change; default the published share of
-          the run, 60/500
-        momentum: alpha, the share of the old target that stays in an update
+        correction_start: E_c, the epoch from which targets change; default the published fraction
+          of the run, 60/500
+        momentum: alpha, the fraction of the old target that stays in an update
         threshold: delta, rows with a smaller tau keep their target
         indicator_layers: fully connected layers of the indicator branch
     """
