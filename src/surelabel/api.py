@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel import noise
+from surelabel import noise, verdicts
 from surelabel.config import RunConfig, validate
 from surelabel.console import Silent, has_nonzero_rank
 from surelabel.data.corpus import Corpus
@@ -16,15 +16,16 @@ from surelabel.data.encoding import stored
 from surelabel.data.protected_files import list_configured_files
 from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
-from surelabel.errors import ConfigError, RunError, did_you_mean
+from surelabel.errors import ConfigError, RunError, SurelabelError, did_you_mean
 from surelabel.files import refuse_overwriting
 from surelabel.overrides import COMMON, recipe, set_field
 from surelabel.runs.locate import config_from_here
-from surelabel.runs.run_dir import RunDir
-from surelabel.training import build, warm_start
+from surelabel.runs.run_dir import RECORDED, RunDir
+from surelabel.training import build, new_data, warm_start
 from surelabel.training.predictor import TrainedModel
 from surelabel.training.session import discard_state, train
-from surelabel.verdicts import Audit, audit
+from surelabel.verdicts import CONFIDENCE, SUSPICIOUS_FROM, Audit
+from surelabel.verdicts.audit import check_levels
 
 CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip", "method.rate")
 """Settings that `resume` may change."""
@@ -81,13 +82,13 @@ def _describe(data: Any) -> str:
     return found
 
 
-def _object_in(data: Any) -> Any:
+def object_in(data: Any) -> Any:
     """Return `data` if it is an object, which a configuration only describes; otherwise None."""
     is_described = isinstance(data, str | Path | RunConfig) or (isinstance(data, Mapping) and "data" in data)
     return None if is_described else data
 
 
-def _read_corpus(config: RunConfig, data: Any, run_dir: RunDir | None = None) -> tuple[Corpus, noise.Manifest | None]:
+def read_corpus(config: RunConfig, data: Any, run_dir: RunDir | None = None) -> tuple[Corpus, noise.Manifest | None]:
     """Read the data; text becomes features as in this run, or in the one that it starts from."""
     earlier = config.train.warm_start
     known = run_dir or (RunDir.open(earlier) if earlier is not None else None)
@@ -124,7 +125,7 @@ def fit(
     RunDir('runs/first'): car, <arrays>, 60 training rows, 3 epochs, finished
     """
     config = make_config(data, {**_from_keywords(common), **(settings or {})})
-    return fit_config(config, _object_in(data), out, progress, interrupt)
+    return fit_config(config, object_in(data), out, progress, interrupt)
 
 
 def fit_config(
@@ -149,7 +150,7 @@ def fit_config(
     config, note = warm_start.train_as_long(config)
     if note is not None:
         progress.warn(note)
-    return train(config, _read_corpus(config, data), run_dir, progress, interrupt)
+    return train(config, read_corpus(config, data), run_dir, progress, interrupt)
 
 
 def write_noise(
@@ -166,7 +167,7 @@ def write_noise(
         raise ConfigError(
             "noise: not configured; set it to symmetric:0.4, for example, or set noise.kind and noise.rate"
         )
-    corpus, manifest = _read_corpus(config, _object_in(data))
+    corpus, manifest = read_corpus(config, object_in(data))
     assert manifest is not None
     parts = corpus.labelled_parts
     labels, ids = (np.concatenate(arrays) for arrays in zip(*((p.label.numpy(), p.ids) for p in parts), strict=True))
@@ -211,7 +212,7 @@ def resume(
     if run_dir.is_done:
         discard_state(run_dir)
         return run_dir
-    return train(config, _read_corpus(config, data, run_dir), run_dir, progress or Silent(), interrupt)
+    return train(config, read_corpus(config, data, run_dir), run_dir, progress or Silent(), interrupt)
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
@@ -230,7 +231,9 @@ def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     config = config_from_here(run_dir)
-    corpus, _ = _read_corpus(config, data, run_dir)
+    if data is None and RECORDED in run_dir.data() and objects.is_object(config.data.source):
+        raise RunError(f"{run_dir.path}: recorded without its data; Recorder.save(run, data=...) names them")
+    corpus, _ = read_corpus(config, data, run_dir)
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
         raise RunError(f"{run_dir.path}: {config.data.source} has changed since the run, so its rows no longer match")
     return corpus
@@ -254,6 +257,53 @@ def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> 
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     _check_trust(run_dir, trust)
     return TrainedModel.read(run_dir, device)
+
+
+def audit(
+    run: str | Path | RunDir,
+    *,
+    data: Any = None,
+    min_probability: float = SUSPICIOUS_FROM,
+    confidence: float = CONFIDENCE,
+    annotators: str = "last",
+    device: str = "cpu",
+    trust: bool = False,
+) -> Audit:
+    """Return the ranked table of a finished run; nothing is trained.
+
+    A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
+    docs/results/calibration.md says how often they hold the truth. `annotators` is the rule by
+    which one decision follows from those of several: last, majority or agree.
+
+    With `data`, labelled rows of the same classes as in `fit`, the network of the run judges those
+    instead, on `device`. The audit then says whether they are too different from the run's rows.
+    `trust` allows a method that is not part of surelabel; its code is then imported.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import surelabel
+    >>> label = np.arange(60) % 2
+    >>> x = np.random.default_rng(0).normal(size=(60, 3)) + 4 * label[:, None]
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = surelabel.fit((x, label), f"{folder.name}/run", model="mlp", epochs=2, threads=1)
+    >>> len(surelabel.audit(run))
+    60
+    >>> new = surelabel.audit(run, data=(x[:40] + 0.1, label[:40]))
+    >>> set(new.columns["verdict"].tolist())
+    {'prediction'}
+    >>> folder.cleanup()
+    """
+    run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
+    if data is None:
+        return verdicts.audit(run_dir, min_probability=min_probability, confidence=confidence, annotators=annotators)
+    check_levels(min_probability, confidence)
+    model = load(run_dir, device, trust)
+    try:
+        known = reopen_data(run_dir).train
+    except SurelabelError:  # the audit says that outliers were not looked for
+        known = None
+    rows = new_data.read_new(model, data)
+    return new_data.judge_new(run_dir, model, rows, known, min_probability, confidence)
 
 
 __all__ = [

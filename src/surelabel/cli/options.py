@@ -35,6 +35,7 @@ COMMANDS = (
     "plan",
     "resume",
     "audit",
+    "gate",
     "predict",
     "report",
     "figures",

@@ -20,9 +20,9 @@ def make_corpus(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Cor
     """Make the corpus that `config` asks for; without `tests`, `test_fraction` splits one off."""
     class_names = parts.class_names or sort_classes(_all_names(parts.train))
     crop = config.crop or parts.image_defaults.crop
-    train = _number_labels(parts.train, class_names, config.source, crop)
+    train = number_labels(parts.train, class_names, config.source, crop)
     encoded = {
-        name: _number_labels(rows, class_names, f"{config.test or config.source}: the {name} set", crop)
+        name: number_labels(rows, class_names, f"{config.test or config.source}: the {name} set", crop)
         for name, rows in tests.items()
     }
     if not tests and config.test_fraction:
@@ -94,7 +94,7 @@ def _split(
     return rows.subset(np.setdiff1d(every, split_off)), rows.subset(split_off)
 
 
-def _number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: int | None) -> Examples:
+def number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: int | None = None) -> Examples:
     """Replace class names by class numbers."""
     label = _numbers(rows.names, class_names, where)
     clean = None if rows.clean is None else _numbers(rows.clean, class_names, where)

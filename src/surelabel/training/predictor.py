@@ -19,7 +19,7 @@ from surelabel.data.sources.tables import frames
 from surelabel.errors import RunError, warn_deprecated
 from surelabel.files import replace_csv
 from surelabel.models import Extractor
-from surelabel.runs.run_dir import RunDir
+from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.training import build, cached_features
 
 
@@ -66,6 +66,8 @@ class TrainedModel:
         """Read the model of a run directory."""
         data, config = run_dir.data(), run_dir.config()
         run_dir.require_done()
+        if RECORDED in data and not run_dir.has_model:
+            raise RunError(f"{run_dir.path}: recorded by another training loop; it has no model of its own")
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
         extractor = cached_features.load(run_dir) if config.model.cache_features else None
         shape, whole = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
