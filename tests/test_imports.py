@@ -74,3 +74,4 @@ def test_audit_needs_no_torch(stored):
     run = stored("digits")
     assert "torch" not in loaded_by(COMMAND.format(arguments=["audit", str(run)], code=0))
     assert (run / "audit.csv").is_file()
+    assert "torch" not in loaded_by(COMMAND.format(arguments=["gate", str(run), "--max-wrong", "0.5"], code=0))
