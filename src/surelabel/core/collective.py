@@ -74,6 +74,8 @@ def total(x: Tensor) -> Tensor:
     """Return the sum of `x` over all processes."""
     if world_size() == 1:
         return x
+    if x.dtype == torch.int16:  # gloo has no sums and gathers of it
+        return total(x.int()).short()
     summed: Tensor = _Total.apply(x)  # type: ignore[no-untyped-call]  # torch does not annotate it
     return summed
 
@@ -84,6 +86,8 @@ def gathered(x: Tensor) -> Tensor:
         return x
     if x.dtype == torch.bool:
         return gathered(x.to(torch.uint8)).bool()
+    if x.dtype == torch.int16:
+        return gathered(x.int()).short()
     if not x.requires_grad:
         return _all_gather(x, _row_counts(x))
     rows: Tensor = _Gathered.apply(x)  # type: ignore[no-untyped-call]  # torch does not annotate it

@@ -43,6 +43,7 @@ from pydantic import Field, NegativeFloat, NonNegativeFloat, PositiveFloat, Posi
 from torch import Tensor
 
 from surelabel.core import (
+    EVERY_FORM,
     Batch,
     Candidates,
     Clock,
@@ -187,6 +188,7 @@ class CAR(Method):
     )
     year = 2021
     kind = "label correction"
+    table_forms = EVERY_FORM
     candidates = Candidates(
         "0.5, 10 and 50 are the paper's grid, beta its two values; 0.2 and 2 are ours.",
         penalty_weight=(None, 0.2, 0.5, 2.0, 10.0, 50.0),
