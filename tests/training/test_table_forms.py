@@ -57,6 +57,13 @@ def test_a_stopped_run_resumes_bit_by_bit(method, form, settings, tmp_path):
     assert_equal(whole, resume(tmp_path / "stopped"))
 
 
+@pytest.mark.parametrize("method", ["car", "adaptive_car"])
+def test_tables_looked_at_in_chunks_give_the_same(method, settings, tmp_path, monkeypatch):
+    whole = fit(settings(method), tmp_path / "whole")
+    monkeypatch.setattr("surelabel.core.state.CHUNK_VALUES", 30)
+    assert_equal(whole, fit(settings(method), tmp_path / "chunks"))
+
+
 def test_confirmed_labels_stay_fixed(settings, tmp_path):
     (tmp_path / "trusted.csv").write_text("id\n0\n7\n")
     config = settings("car", store="topk", store_k=2)
