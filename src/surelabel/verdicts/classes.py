@@ -51,8 +51,8 @@ def rows_by_name(names: np.ndarray) -> dict[str, np.ndarray]:
     """Return the rising positions of each of the names in (N,) `names`."""
     found, number = np.unique(names, return_inverse=True)
     order = np.argsort(number, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(number, minlength=len(found)))[:-1])
-    return dict(zip(found.tolist(), parts, strict=True))
+    ends = np.cumsum(np.bincount(number, minlength=len(found)))
+    return {name: order[start:end] for name, start, end in zip(found.tolist(), [0, *ends], ends, strict=False)}
 
 
 def rate_of(calibration: Calibration, rows: np.ndarray, confidence: float) -> Rate:
