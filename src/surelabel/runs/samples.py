@@ -37,16 +37,16 @@ class TopK:
     num_classes: int
 
     @classmethod
-    def from_dense(cls, rows: np.ndarray, given: np.ndarray) -> "TopK":
+    def from_dense(cls, rows: np.ndarray, given: np.ndarray, dtype: Any = np.float32) -> "TopK":
         """Keep the (N,) given class and the largest others of (N, K) `rows`; all if K is small."""
         num_rows, num_classes = rows.shape
         if num_classes <= DENSE_UP_TO:
             every = np.broadcast_to(np.arange(num_classes, dtype=np.int32), rows.shape)
-            return cls(every, rows.astype(np.float32, copy=False), num_classes)
+            return cls(every, rows.astype(dtype, copy=False), num_classes)
         ranked = np.array(rows, dtype=np.float32)
         ranked[np.arange(num_rows), given] = np.inf
         kept = np.sort(np.argpartition(ranked, -NUM_KEPT, axis=1)[:, -NUM_KEPT:], axis=1).astype(np.int32)
-        return cls(kept, np.take_along_axis(rows, kept, axis=1).astype(np.float32), num_classes)
+        return cls(kept, np.take_along_axis(rows, kept, axis=1).astype(dtype), num_classes)
 
     @classmethod
     def from_table(cls, table: Any, name: str, num_classes: int) -> "TopK":
@@ -78,7 +78,7 @@ class TopK:
         best: np.ndarray = self.classes[np.arange(len(self)), self.values.argmax(1)]
         return best
 
-    def dense(self, rows: slice = slice(None)) -> np.ndarray:
+    def dense(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Return (n, K) float32 rows; ask for a slice where N x K would not fit into memory."""
         classes, values = self.classes[rows], self.values[rows]
         if classes.shape[1] == self.num_classes:
