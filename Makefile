@@ -5,7 +5,7 @@ WORKERS ?= 2
 # A worker per core: more threads than cores would wait for each other.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS)
 
-.PHONY: demo test check lint types coverage faults wheel clean
+.PHONY: demo test check lint types coverage faults wheel release-check clean
 
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -43,6 +43,10 @@ coverage: .venv/installed-dev
 
 wheel: .venv/installed-dev
 	$(BIN)/pip wheel -q --no-deps -w dist .
+
+# Build, install and check a release outside the repository; ARGS="--tag v0.2.0 --keep dist" as the workflow does.
+release-check:
+	$(PYTHON) tools/release_check.py $(ARGS)
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -37,9 +37,8 @@ def _from_keywords(common: Mapping[str, Any]) -> dict[str, Any]:
     for name in common:
         if name not in names:
             raise ConfigError(
-                f"fit has no keyword {name!r}; {did_you_mean(name, names)}there are {', '.join(names)}; "
-                "any other setting is given as "
-                'settings={"method.penalty_weight": 1}'
+                f"fit has no keyword {name!r}; {did_you_mean(name, names)}available: {', '.join(names)}; "
+                'pass any other setting as settings={"method.penalty_weight": 1}'
             )
     together = common.pop("recipe", None)
     found = {COMMON[name]: value for name, value in common.items() if value is not None}
@@ -77,8 +76,8 @@ def _describe(data: Any) -> str:
             else type(data).__name__
         )
         raise ConfigError(
-            f"data: got {form}; a configuration is a mapping with data, as {{'data': {{'source': ...}}}}, "
-            f"and data are a name, a path, or {objects.list_kinds()}"
+            f"data: got {form}; expected a name, a path, {objects.list_kinds()}, or a configuration such as "
+            "{'data': {'source': ...}}"
         )
     return found
 
@@ -110,8 +109,6 @@ def fit(
 ) -> RunDir:
     """Train, and write a run directory to `out`, which must not exist yet.
 
-        surelabel.fit("photos/", "runs/first", method="car", epochs=60, noise="symmetric:0.2")
-
     `data` is the name of a data set, a path, a whole configuration, or data in memory: texts,
     arrays or tensors as (x, y), (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset,
     a frame, an object of `datasets`, or {"train": ..., "test": ...} of any of these.
@@ -119,6 +116,13 @@ def fit(
     Common settings are keywords: COMMON names them, and `surelabel fit --help` explains them;
     `recipe` sets several at once.
     `settings` override any field by dotted name, also keywords; `surelabel settings` lists them.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> surelabel.fit((x, y), "runs/first", method="car", epochs=3, noise="symmetric:0.2")
+    RunDir('runs/first'): car, <arrays>, 60 training rows, 3 epochs, finished
     """
     config = make_config(data, {**_from_keywords(common), **(settings or {})})
     return fit_config(config, object_in(data), out, progress, interrupt)
@@ -134,10 +138,10 @@ def fit_config(
     """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
     run_dir = RunDir(out)
     if run_dir.path.exists() and not run_dir.path.is_dir():
-        raise RunError(f"{out}: is a file; a run is written to a folder, choose a new one")
+        raise RunError(f"{out}: is a file; choose a new folder for the run")
     if not has_nonzero_rank() and not run_dir.is_free:
         hint = (
-            f"go on with: surelabel resume {shlex.quote(str(out))}"
+            f"resume the run with: surelabel resume {shlex.quote(str(out))}"
             if run_dir.has_begun and not run_dir.is_done
             else "choose another folder"
         )
@@ -160,7 +164,9 @@ def write_noise(
     for written in (file, noise.manifest_path(file)):
         refuse_overwriting(written, list_configured_files(config), "--out")
     if config.noise is None:
-        raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
+        raise ConfigError(
+            "noise: not configured; set it to symmetric:0.4, for example, or set noise.kind and noise.rate"
+        )
     corpus, manifest = read_corpus(config, object_in(data))
     assert manifest is not None
     parts = corpus.labelled_parts
@@ -182,12 +188,25 @@ def resume(
     `data` is the object that the run was trained on, if it was one. `settings` may change those in
     CHANGEABLE: where the run trains, and the size of its steps. `trust` allows a method that is not
     part of surelabel; its code is then imported.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> fast = {"train.second_opinion": False}
+    >>> try:
+    ...     surelabel.fit((x, y), "runs/first", epochs=2, settings=fast, interrupt=lambda: True)
+    ... except KeyboardInterrupt:
+    ...     print("stopped")
+    stopped
+    >>> surelabel.resume("runs/first", data=(x, y))
+    RunDir('runs/first'): car, <arrays>, 60 training rows, 2 epochs, finished
     """
     run_dir = run if isinstance(run, RunDir) else RunDir(run)
     run_dir.check_schema()
     for name in settings or {}:
         if name not in CHANGEABLE:
-            raise ConfigError(f"{name} cannot change within a run; only {', '.join(CHANGEABLE)} can")
+            raise ConfigError(f"{name} cannot be changed on resume; only {', '.join(CHANGEABLE)} can")
     config = make_config(config_from_here(run_dir), settings)
     _check_trust(run_dir, trust)
     if run_dir.is_done:
@@ -201,7 +220,7 @@ def _check_trust(run_dir: RunDir, trust: bool) -> None:
     method = run_dir.config().method
     if method.is_foreign and not trust:
         raise RunError(
-            f"{run_dir.path}: its method {method.name} is not part of surelabel; trust=True (--trust) imports it"
+            f"{run_dir.path}: its method {method.name} is not part of surelabel; to import it, use trust=True (--trust)"
         )
 
 
@@ -216,9 +235,7 @@ def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:
         raise RunError(f"{run_dir.path}: recorded without its data; Recorder.save(run, data=...) names them")
     corpus, _ = read_corpus(config, data, run_dir)
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
-        raise RunError(
-            f"{run_dir.path}: {config.data.source} has changed since the run; its rows would be shown wrongly"
-        )
+        raise RunError(f"{run_dir.path}: {config.data.source} has changed since the run, so its rows no longer match")
     return corpus
 
 
@@ -227,6 +244,15 @@ def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> 
 
     No code from the run is executed. `trust` allows a method that is not part of surelabel; its
     code is then imported.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> fast = {"train.second_opinion": False}
+    >>> run = surelabel.fit((x, y), "runs/first", model="mlp", epochs=10, settings=fast)
+    >>> surelabel.load("runs/first").predict(4 * np.eye(3))
+    array(['0', '1', '2'], dtype='<U1')
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     _check_trust(run_dir, trust)

@@ -223,7 +223,7 @@ class ModelConfig(Part):
     @classmethod
     def _require_cached_features(cls, value: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
         if value and not info.data.get("cache_features"):
-            raise PydanticCustomError("head", "is only for model.cache_features=true")
+            raise PydanticCustomError("head", "needs model.cache_features=true")
         return value
 
     @property
@@ -242,7 +242,7 @@ class ModelConfig(Part):
         if self.backbone_rate != 1 and self.is_frozen:
             found.append("model.backbone_rate has no effect on a backbone that is frozen")
         if self.weights is None and self.is_frozen:
-            found.append("the backbone is frozen with random weights; model.weights names trained ones")
+            found.append("the backbone is frozen with random weights; set model.weights to use trained ones")
         return found
 
 
@@ -393,7 +393,15 @@ class TrainConfig(Part):
 
 
 class RunConfig(Part):
-    """The configuration of a whole run."""
+    """The configuration of a whole run.
+
+    >>> from surelabel import RunConfig
+    >>> config = RunConfig.model_validate({"data": {"source": "digits"}, "train": {"epochs": 60}})
+    >>> config.method.name, config.train.epochs
+    ('car', 60)
+
+    `surelabel.fit` takes one in place of data.
+    """
 
     data: DataConfig
     noise: NoiseConfig | None = None
@@ -489,4 +497,4 @@ def _known_fields(location: tuple[int | str, ...]) -> str:
             models = [model for model in (annotation, *get_args(annotation)) if hasattr(model, "model_fields")]
         else:  # the kind of a schedule, by which pydantic names the model
             models = [model for model in models if getattr(model.model_fields.get("kind"), "default", None) == part]
-    return f"; there are {', '.join(models[0].model_fields)}" if models else ""
+    return f"; available: {', '.join(models[0].model_fields)}" if models else ""

@@ -65,7 +65,7 @@ fast trains small photos, such as CIFAR's, in few epochs: docs/results/speed.md.
 def recipe(name: str) -> dict[str, Any]:
     """Return the settings of a recipe by dotted name."""
     if name not in RECIPES:
-        raise ConfigError(f"recipe: there is no {name!r}; {did_you_mean(name, RECIPES)}there are {', '.join(RECIPES)}")
+        raise ConfigError(f"recipe: there is no {name!r}; {did_you_mean(name, RECIPES)}available: {', '.join(RECIPES)}")
     return RECIPES[name]
 
 
@@ -107,7 +107,7 @@ def _count_values(value: Any, sizes: dict[int, int], above: tuple[int, ...]) -> 
     """Return the number of values inside, counting repeated ones again; `sizes` keeps results."""
     if not isinstance(value, dict | list):
         if value is not None and not isinstance(value, str | int | float):
-            raise ValueError(f"a {type(value).__name__} is no setting; expected numbers, text, lists and mappings")
+            raise ValueError(f"a {type(value).__name__} is not a setting; expected numbers, text, lists and mappings")
         return 0
     if id(value) in above:
         raise ValueError("an anchor refers to itself")

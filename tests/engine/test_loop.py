@@ -224,7 +224,7 @@ def test_term_that_is_not_finite_stops_and_names_it(make_engine, tmp_path, monke
     ) as error:
         engine.run()
     assert "good" not in str(error.value).split("is not finite")[0]
-    assert "last saved state is kept; go on with: surelabel resume" in str(error.value)
+    assert "last saved state is kept; resume with: surelabel resume" in str(error.value)
     assert torch.load(engine.setup.run_dir.state_file, weights_only=True)["position"]["epoch"] == 1
     assert all(torch.isfinite(p).all() for p in engine.method.parameters())
 
@@ -533,7 +533,7 @@ def test_what_may_change_on_resume_and_what_not(tiny, tmp_path):
     stops = iter([False] * 3 + [True])
     with pytest.raises(Interrupted):
         fit(tiny("car"), tmp_path / "run", interrupt=lambda: next(stops))
-    with pytest.raises(ConfigError, match=r"train\.epochs cannot change within a run; only .*optimiser\.rate"):
+    with pytest.raises(ConfigError, match=r"train\.epochs cannot be changed on resume; only .*optimiser\.rate"):
         resume(tmp_path / "run", settings={"train.epochs": 9})
     run = resume(tmp_path / "run", settings={"optimiser.rate": 0.001})
     assert run.config().optimiser.rate == 0.001

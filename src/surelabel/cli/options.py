@@ -105,7 +105,8 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Import the run's method even if it is not part of surelabel: it runs code.")
+    bool,
+    typer.Option("--trust", help="Import the run's method even if it is not part of surelabel. This runs its code."),
 ]
 Device = Annotated[
     str | None,
@@ -200,7 +201,7 @@ def configuration(
         str | None,
         typer.Option(
             metavar="refuse|skip",
-            help="Rows whose image, text or features cannot be read: stop, or go on without them. Default: refuse",
+            help="Rows whose image, text or features cannot be read: stop, or leave them out. Default: refuse",
         ),
     ] = None,
     noise: Annotated[
@@ -247,7 +248,8 @@ def configuration(
         int | None, typer.Option(metavar="N", help=f"Training epochs. {default_text('train.epochs')}")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(metavar="N", help=f"Most rows per batch. {default_text('train.batch_size')}")
+        int | None,
+        typer.Option(metavar="N", help=f"Maximum number of rows per batch. {default_text('train.batch_size')}"),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(metavar="X", help=f"Highest learning rate. {default_text('optimiser.rate')}")
@@ -266,7 +268,8 @@ def configuration(
         ),
     ] = None,
     warm_start: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Start from the weights of a finished run. Default: random ones")
+        str | None,
+        typer.Option(metavar="RUN", help="Start from the weights of a finished run. Default: random weights"),
     ] = None,
     device: Device = None,
     devices: Devices = None,
@@ -336,8 +339,8 @@ def configuration(
     typed = method is not None or any(name in ("method", "method.name") for name, _ in assignments)
     if config is not None and settings.method.is_foreign and not (typed or trust):
         raise ConfigError(
-            f"{config}: its method {settings.method.name} is not part of surelabel; --trust imports it, "
-            "--method NAME chooses another"
+            f"{config}: its method {settings.method.name} is not part of surelabel; import it with "
+            "--trust, or choose another with --method NAME"
         )
     return settings
 
@@ -366,7 +369,7 @@ def _choose_features(content: dict[str, Any], features: str | None, model: str |
     if features is None:
         return
     if model is not None:
-        raise ConfigError("--features names the network whose features are used; leave out --model")
+        raise ConfigError("--features already names the network; leave out --model")
     name, _, file = features.partition("=")
     content["model"] = {"name": name, "weights": file or "pretrained", "cache_features": True}
 
@@ -397,7 +400,7 @@ def make_backend(workers: int | None, ray: str | None) -> "Backend":
     if ray is None:
         return LocalBackend(workers or 1)
     if workers is not None:
-        raise ConfigError("--workers is for this machine and --ray for a cluster, which has its own; give one of them")
+        raise ConfigError("--workers and --ray exclude each other: a Ray cluster has its own workers")
     return RayBackend(ray)
 
 

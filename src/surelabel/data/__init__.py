@@ -133,7 +133,7 @@ def _find_source(name: str) -> Source:
             return source
     fault = "not a kind of data that can be read" if Path(name).exists() else "no such file, folder or bundled data set"
     possible = "; ".join(source.KIND for source in SOURCES)
-    raise DataError(f"{name}: {fault}{_suggest(name)}; possible are {possible}")
+    raise DataError(f"{name}: {fault}{_suggest(name)}; expected {possible}")
 
 
 def _suggest(name: str) -> str:

@@ -90,7 +90,7 @@ def _split(
         kept, taken = split_stratified(label[left], min(1.0, fraction / (1 - number * fraction)), seed)
         left, split_off = left[kept], left[taken]
     if not len(split_off):
-        raise DataError(f"{config.source}: data.{option}={fraction} leaves nothing; each class has a single row")
+        raise DataError(f"{config.source}: data.{option}={fraction} selects no rows: each class has a single row")
     return rows.subset(np.setdiff1d(every, split_off)), rows.subset(split_off)
 
 
@@ -107,6 +107,8 @@ def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Ten
     for name in present:
         if str(name) not in number:
             known = list_some(class_names, _MAX_NAMES_SHOWN)
-            raise DataError(f"{where} has the class {str(name)!r}, which training does not have; there are {known}")
+            raise DataError(
+                f"{where} has the class {str(name)!r}, which the training rows do not have; available: {known}"
+            )
     numbers = np.array([number[str(name)] for name in present], dtype=np.int64)
     return torch.from_numpy(numbers[inverse.reshape(-1)])

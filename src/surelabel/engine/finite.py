@@ -97,4 +97,4 @@ def _how_to_continue(engine: "Engine") -> str:
     run_dir, advice = engine.setup.run_dir, " or ".join(f"--set {name}" for name in _acting_settings(engine))
     if not run_dir.state_file.exists():
         return f"no state was saved yet; start again with smaller steps: {advice}"
-    return f"the last saved state is kept; go on with: surelabel resume {shlex.quote(str(run_dir.path))} {advice}"
+    return f"the last saved state is kept; resume with: surelabel resume {shlex.quote(str(run_dir.path))} {advice}"

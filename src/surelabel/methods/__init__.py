@@ -31,7 +31,7 @@ def check_name(name: str) -> str:
     name = METHOD_ALIASES.get(name, name)
     if "." not in name and name not in names():
         hint = did_you_mean(name, names())
-        raise ConfigError(f"method.name: there is no method {name!r}; {hint}there are {', '.join(names())}")
+        raise ConfigError(f"method.name: there is no method {name!r}; {hint}available: {', '.join(names())}")
     return name
 
 

@@ -160,7 +160,7 @@ class DAC(Method):
         return warn_of_late_start(self.task, *settings, "abstaining has no price", left_by_default=by_default)
 
     def default_warm_up(self) -> int:
-        """Return the published share of the first training."""
+        """Return the published fraction of the first training."""
         return self.task.warm_up(PUBLISHED_WARM_UP_SHARE * self.abstaining_epochs / self.task.epochs)
 
     def abstain_plan(self, run: Run) -> list[Pass]:

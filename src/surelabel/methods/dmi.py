@@ -101,7 +101,7 @@ class DMI(Method):
     """Cross entropy, then a loss on whole batches that class-dependent noise only shifts.
 
     Options:
-        pretraining: epochs of cross entropy; default the published share, 120/220
+        pretraining: epochs of cross entropy; default the published fraction, 120/220
         rate_factor: the second stage's learning rate as a share of the first's
         batch_size: rows of a batch in the second stage; default 26 per class, at least 256, at most
           a fifth of all rows

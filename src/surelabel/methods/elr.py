@@ -60,8 +60,8 @@ class ELR(Method):
     Options:
         regularisation: lambda, the weight of the pull; the authors have 3, 1 for asymmetric noise,
           7 for 100 classes
-        momentum: beta, the share of the old target that stays in an update; the authors have 0.7 or
-          0.9
+        momentum: beta, the fraction of the old target that stays in an update; the authors have 0.7
+          or 0.9
     """
 
     paper = "Liu et al.: Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS"

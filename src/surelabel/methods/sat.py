@@ -46,7 +46,7 @@ class SAT(Method):
     Options:
         correction_start: E_s, epochs of plain cross entropy before targets change; default the
           published share, 60/200
-        momentum: alpha, the share of the old target that stays in an update
+        momentum: alpha, the fraction of the old target that stays in an update
     """
 
     paper = "Huang, Zhang and Zhang: Self-Adaptive Training: beyond Empirical Risk Minimization, NeurIPS"

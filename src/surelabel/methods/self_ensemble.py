@@ -95,12 +95,12 @@ class SelfEnsemble(Method):
     """A mean teacher whose ensemble over epochs decides which labels to keep.
 
     Options:
-        ensemble_momentum: alpha, the share of the old ensemble that stays when an epoch's
+        ensemble_momentum: alpha, the fraction of the old ensemble that stays when an epoch's
           prediction enters it
-        decay: d, the share of the teacher's weights that stays in a step
+        decay: d, the fraction of the teacher's weights that stays in a step
         consistency_weight: lambda, the weight of the student's distance from the teacher
         consistency_ramp: epochs over which lambda grows; default 30/180 of the run
-        iterations: how many share the run's epochs; more follow if some end early
+        iterations: number of iterations that share the run's epochs; more follow if some end early
         patience: epochs without a better score after which an iteration ends; default a quarter of
           an iteration
     """

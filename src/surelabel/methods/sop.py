@@ -152,8 +152,8 @@ class SOP(Method):
         balance_weight: c_b, the weight of even predictions over classes; 0.1 in SOP+
         consistency_weight: c_c, the weight of equal predictions for two views of an image; 0.9 in
           SOP+, and without effect where nothing is augmented
-        strong: whether the second view of an image also changes colour, geometry and loses a part,
-          as in SOP+
+        strong: whether the second view of an image also changes in colour and geometry and loses a
+          part, as in SOP+
     """
 
     paper = "Liu, Zhu, Qu and You: Robust Training under Label Noise by Over-parameterization, ICML"

@@ -278,6 +278,14 @@ def audit(
     A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
     docs/results/calibration.md says how often they hold the truth. `annotators` is the rule by
     which one decision follows from those of several: last, majority or agree.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> run = surelabel.fit((x, y), "runs/first", epochs=10, noise="symmetric:0.2")
+    >>> surelabel.audit(run)
+    Audit of 60 labels: 12 look wrong. About 12 of 60 labels are wrong: 20 % ...
     """
     check_levels(min_probability, confidence)
     run = run if isinstance(run, RunDir) else RunDir.open(run)
