@@ -217,6 +217,8 @@ class Method(nn.Module):
     year: ClassVar[int] = 0
     kind: ClassVar[str] = ""
     """loss, correction, selection, label correction, regularisation or semi-supervised."""
+    when: ClassVar[str] = ""
+    """When to use it, in a sentence or two, for people who choose a method."""
     resists_wrong_labels: ClassVar[bool] = True
     """Whether it is meant for wrong labels; a run of one that is not is told to use another."""
     forward_passes: ClassVar[float] = 1

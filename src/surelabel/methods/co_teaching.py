@@ -45,6 +45,10 @@ class CoTeaching(Method):
     paper = "Han et al.: Co-teaching: Robust Training of Deep Neural Networks with Extremely Noisy Labels, NeurIPS"
     year = 2018
     kind = "selection"
+    when = (
+        "You know roughly how many labels are wrong and have many rows. It costs two networks and drops rows, so "
+        "small or rare classes suffer."
+    )
     forward_passes = 2
     backward_passes = 2
     candidates = Candidates(

@@ -26,6 +26,7 @@ class CrossEntropy(Method):
     paper = "baseline"
     year = 1989
     kind = "loss"
+    when = "Labels are right, or you need a baseline. It memorises wrong labels when trained for long."
     resists_wrong_labels = False
     candidates = Candidates("The rows of the CAR paper's last table.", targets=("none", "car", "temporal_ensembling"))
 

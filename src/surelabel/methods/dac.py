@@ -99,6 +99,10 @@ class DAC(Method):
     paper = "Thulasidasan et al.: Combating Label Noise in Deep Learning Using Abstention, ICML"
     year = 2019
     kind = "selection"
+    when = (
+        "You want a network that may abstain, and a second training without suspects. Set `warm_up=0` where wrong "
+        "labels are memorised within a few epochs."
+    )
     candidates = Candidates(
         "The author advises a shorter warm-up; both rules are published.",
         warm_up=(None, 0),

@@ -93,6 +93,9 @@ class DivideMix(Method):
     paper = "Li, Socher and Hoi: DivideMix: Learning with Noisy Labels as Semi-supervised Learning, ICLR"
     year = 2020
     kind = "semi-supervised"
+    when = (
+        "Accuracy matters more than time, on images with augmentation. A step costs 20 forward and 8 backward passes."
+    )
     # For each of the two networks: 2 passes to refine labels, 4 to guess the rest (two views, both
     # networks), and 4 over the mixed rows, which are the ones with a backward pass.
     forward_passes = 20

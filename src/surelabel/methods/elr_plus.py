@@ -98,6 +98,7 @@ class ELRPlus(Method):
     paper = "Liu et al.: Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS"
     year = 2020
     kind = "regularisation"
+    when = "ELR with more compute: two networks, weight averages and mixup for 4 forward and 2 backward passes."
     # For each of the two networks: the mixed rows, and the other's average on the unmixed ones.
     forward_passes = 4
     backward_passes = 2

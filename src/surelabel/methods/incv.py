@@ -117,6 +117,10 @@ class INCV(Method):
     paper = "Chen et al.: Understanding and Utilizing Deep Neural Networks Trained with Noisy Labels, ICML"
     year = 2019
     kind = "selection"
+    when = (
+        "You have time for cross-validation and want a clean subset to train on. It spends two thirds of the run "
+        "on selecting."
+    )
     # In the main stage; the halves train one network.
     forward_passes = 2
     backward_passes = 2

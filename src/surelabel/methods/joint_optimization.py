@@ -97,6 +97,10 @@ class JointOptimization(Method):
     paper = "Tanaka et al.: Joint Optimization Framework for Learning with Noisy Labels, CVPR"
     year = 2018
     kind = "label correction"
+    when = (
+        "You want one set of corrected labels and can tune when labels begin to change (`begin`). It was second "
+        "on digits, tuned."
+    )
     candidates = Candidates(
         "The ends of the authors' range of rates; the epochs are ours, for shorter runs.",
         begin=(None, 10, 5),

@@ -115,6 +115,7 @@ class PENCIL(Method):
     paper = "Yi and Wu: Probabilistic End-to-end Noise Correction for Learning with Noisy Labels, CVPR"
     year = 2019
     kind = "label correction"
+    when = "You want a distribution over classes for each label. Three stages must suit the length of the run."
     candidates = Candidates(
         "The authors', and a third party's for asymmetric noise; 3 epochs are ours.",
         backbone=(None, 3),

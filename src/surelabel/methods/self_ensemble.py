@@ -108,6 +108,7 @@ class SelfEnsemble(Method):
     paper = "Nguyen et al.: SELF: Learning to Filter Noisy Labels with Self-Ensembling, ICLR"
     year = 2020
     kind = "selection"
+    when = "You want to filter labels by an ensemble over epochs and keep filtered rows as unlabelled data."
     forward_passes = 2
     candidates = Candidates("Ours, and mean teacher's.", consistency_weight=(10.0, 100.0))
 

@@ -159,6 +159,10 @@ class SOP(Method):
     paper = "Liu, Zhu, Qu and You: Robust Training under Label Noise by Over-parameterization, ICML"
     year = 2022
     kind = "regularisation"
+    when = (
+        "You can tune its two rates, or want SOP+ on images with strong augmentation. At published rates it is "
+        "too slow for digits."
+    )
     candidates = Candidates(
         "The authors' for CIFAR-100, symmetric and asymmetric; 10 from a reproduction on CIFAR-10N.",
         u_rate=(1.0, 0.1, 10.0),

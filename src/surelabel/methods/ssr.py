@@ -123,6 +123,10 @@ class SSR(Method):
     paper = "Feng et al.: SSR: An Efficient and Robust Framework for Learning with Unknown Label Noise, BMVC"
     year = 2022
     kind = "selection"
+    when = (
+        "Images with strong augmentation and an unknown noise rate: neighbours vote on every label. A step costs "
+        "5 forward and 3 backward passes."
+    )
     candidates = Candidates(
         "The authors' default, for 100 classes and high noise, and for WebVision.", relabel_threshold=(0.9, 0.8, 0.95)
     )
