@@ -214,7 +214,8 @@ def main() -> None:
         if arguments.write:
             arguments.write.mkdir(parents=True, exist_ok=True)
             name = f"leaderboard-{slug(noise).strip('-')}"
-            (arguments.write / f"{name}.md").write_text("\n".join(as_markdown(rows)) + "\n", encoding="utf-8")
+            page = [f"# Leaderboard: digits, {noise}", "", *as_markdown(rows), ""]
+            (arguments.write / f"{name}.md").write_text("\n".join(page), encoding="utf-8")
             with (arguments.write / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, COLUMNS)
                 writer.writeheader()

@@ -85,7 +85,7 @@ class TestConfigurationFile:
         monkeypatch.chdir(tmp_path)
         result = call(*command, "--config", file, *more)
         assert result.exit_code == 2
-        assert f"{file}: its method my_methods.doubt is not part of surelabel; --trust imports it" in result.stderr
+        assert f"{file}: its method my_methods.doubt is not part of surelabel; import it with --trust" in result.stderr
         assert "my_methods.doubt" not in sys.modules
         assert not (tmp_path / "run").exists()
 

@@ -74,6 +74,7 @@ FULL: dict[str, Any] = {
         "freeze": True,
         "backbone_rate": 0.1,
         "cache_features": True,
+        "mirror": True,
         "head": [16],
     },
     "optimiser": {
@@ -81,6 +82,7 @@ FULL: dict[str, Any] = {
         "rate": 1e-05,
         "momentum": 0.5,
         "weight_decay": 1e-06,
+        "bias_rate": 4.0,
         "clip": 5.0,
         "schedule": {"kind": "cosine_restarts", "period": 7, "min_rate": 1e-07},
     },
@@ -205,7 +207,7 @@ class TestErrors:
     def test_an_unknown_field_lists_the_known_ones(self, content, field, known):
         text = error({**LEAST, **content})
         assert text.startswith(field)
-        assert f"there is no such setting; there are {known}" in text
+        assert f"there is no such setting; available: {known}" in text
 
     @pytest.mark.parametrize(
         ("content", "text"),
@@ -215,7 +217,7 @@ class TestErrors:
             ({"train": {"device": "tpu"}}, "'auto', 'cpu', 'cuda' or 'mps', got 'tpu'"),
             ({"train": {"batch_size": 1}}, "train.batch_size: input should be greater than or equal to 2, got 1"),
             ({"train": 5}, "train: "),
-            ({"model": {"head": [8]}}, "model.head: is only for model.cache_features=true, got [8]"),
+            ({"model": {"head": [8]}}, "model.head: needs model.cache_features=true, got [8]"),
             ({"model": {"backbone_rate": 0}}, "model.backbone_rate: input should be greater than 0, got 0"),
             (
                 {"noise": {"kind": "symetric"}},

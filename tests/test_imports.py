@@ -15,7 +15,7 @@ def loaded_by(code):
     """Return the heavy packages in sys.modules after `code`."""
     end = f"\nimport json, sys\nsys.stderr.write(json.dumps([name for name in {HEAVY} if name in sys.modules]))"
     result = subprocess.run([sys.executable, "-c", code + end], capture_output=True, text=True, check=True)
-    return json.loads(result.stderr)
+    return json.loads(result.stderr.splitlines()[-1])
 
 
 def test_import():
@@ -50,7 +50,7 @@ sys.argv = ["surelabel", *{arguments!r}]
 try:
     main()
 except SystemExit as end:
-    assert end.code == 0
+    assert end.code == {code}
 """
 
 
@@ -58,7 +58,12 @@ except SystemExit as end:
     "arguments", [["--help"], ["--version"], [], ["fit", "--help"], ["demo", "--help"], ["audit", "--help"]]
 )
 def test_help(arguments):
-    assert loaded_by(COMMAND.format(arguments=arguments)) == []
+    assert loaded_by(COMMAND.format(arguments=arguments, code=0)) == []
+
+
+@pytest.mark.parametrize("arguments", [["fit", "digits", "--method", "carr"], ["methods", "carr"]])
+def test_an_unknown_method_is_refused_before_anything_is_loaded(arguments):
+    assert loaded_by(COMMAND.format(arguments=arguments, code=2)) == []
 
 
 def test_audit_needs_no_torch(stored):
@@ -67,5 +72,6 @@ def test_audit_needs_no_torch(stored):
     )
     assert loaded_by("import surelabel.verdicts") == []
     run = stored("digits")
-    assert "torch" not in loaded_by(COMMAND.format(arguments=["audit", str(run)]))
+    assert "torch" not in loaded_by(COMMAND.format(arguments=["audit", str(run)], code=0))
     assert (run / "audit.csv").is_file()
+    assert "torch" not in loaded_by(COMMAND.format(arguments=["gate", str(run), "--max-wrong", "0.5"], code=0))

@@ -51,6 +51,20 @@ class TestKeywords:
         assert set(single.values()) <= set(known)
         assert {FIELDS[f"--{name.replace('_', '-')}"] for name in single} == set(single.values())
 
+    def test_a_recipe_sets_several_and_the_others_override_it(self, tmp_path):
+        rng = np.random.default_rng(0)
+        data = (rng.integers(0, 256, (24, 3, 20, 20), dtype=np.uint8), np.arange(24) % 3)
+        run = surelabel.fit(data, tmp_path / "run", recipe="fast", epochs=2, batch_size=8, method="cross_entropy")
+        config = run.config()
+        assert (config.train.epochs, config.train.batch_size, config.train.crop_padding) == (2, 8, 2)
+        assert (config.model.name, config.model.options, config.model.mirror) == ("fast_cnn", {"whiten": True}, True)
+        assert (config.train.flip, config.optimiser.bias_rate) == ("alternate", 16)
+        assert surelabel.load(run).predict_proba(data[0]).shape == (24, 3)
+
+    def test_an_unknown_recipe_is_refused(self, tmp_path):
+        with pytest.raises(ConfigError, match="recipe: there is no 'fats'; did you mean fast"):
+            surelabel.fit("digits", tmp_path / "run", recipe="fats")
+
     @pytest.mark.parametrize(
         ("keyword", "parts"),
         [

@@ -6,7 +6,13 @@ Importing this package is cheap: the names below load PyTorch on first use.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
+"""The version; pyproject.toml and the documentation take it from here.
+
+>>> import surelabel
+>>> surelabel.__version__
+'0...'
+"""
 
 if TYPE_CHECKING:
     from surelabel.api import audit as audit

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel import noise
+from surelabel import noise, verdicts
 from surelabel.config import RunConfig, validate
 from surelabel.console import Silent, has_nonzero_rank
 from surelabel.data.corpus import Corpus
@@ -16,15 +16,16 @@ from surelabel.data.encoding import stored
 from surelabel.data.protected_files import list_configured_files
 from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
-from surelabel.errors import ConfigError, RunError, did_you_mean
+from surelabel.errors import ConfigError, RunError, SurelabelError, did_you_mean
 from surelabel.files import refuse_overwriting
-from surelabel.overrides import COMMON, set_field
+from surelabel.overrides import COMMON, recipe, set_field
 from surelabel.runs.locate import config_from_here
-from surelabel.runs.run_dir import RunDir
-from surelabel.training import build, warm_start
+from surelabel.runs.run_dir import RECORDED, RunDir
+from surelabel.training import build, new_data, warm_start
 from surelabel.training.predictor import TrainedModel
 from surelabel.training.session import discard_state, train
-from surelabel.verdicts import Audit, audit
+from surelabel.verdicts import CONFIDENCE, SUSPICIOUS_FROM, Audit
+from surelabel.verdicts.audit import check_levels
 
 CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate", "optimiser.clip", "method.rate")
 """Settings that `resume` may change."""
@@ -32,17 +33,19 @@ CHANGEABLE = ("train.device", "train.devices", "train.threads", "optimiser.rate"
 
 def _from_keywords(common: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by dotted name; None keeps a default."""
+    common, names = dict(common), (*COMMON, "recipe")
     for name in common:
-        if name not in COMMON:
+        if name not in names:
             raise ConfigError(
-                f"fit has no keyword {name!r}; {did_you_mean(name, COMMON)}there are {', '.join(COMMON)}; "
-                "any other setting is given as "
-                'settings={"method.penalty_weight": 1}'
+                f"fit has no keyword {name!r}; {did_you_mean(name, names)}available: {', '.join(names)}; "
+                'pass any other setting as settings={"method.penalty_weight": 1}'
             )
+    together = common.pop("recipe", None)
     found = {COMMON[name]: value for name, value in common.items() if value is not None}
     if isinstance(found.get("noise"), str):
         found["noise"] = noise.parse_noise(found["noise"])
-    return {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
+    found = {name: str(value) if isinstance(value, Path) else value for name, value in found.items()}
+    return found if together is None else {**recipe(together), **found}
 
 
 def make_config(data: Any, settings: Mapping[str, Any] | None = None) -> RunConfig:
@@ -73,19 +76,19 @@ def _describe(data: Any) -> str:
             else type(data).__name__
         )
         raise ConfigError(
-            f"data: got {form}; a configuration is a mapping with data, as {{'data': {{'source': ...}}}}, "
-            f"and data are a name, a path, or {objects.list_kinds()}"
+            f"data: got {form}; expected a name, a path, {objects.list_kinds()}, or a configuration such as "
+            "{'data': {'source': ...}}"
         )
     return found
 
 
-def _object_in(data: Any) -> Any:
+def object_in(data: Any) -> Any:
     """Return `data` if it is an object, which a configuration only describes; otherwise None."""
     is_described = isinstance(data, str | Path | RunConfig) or (isinstance(data, Mapping) and "data" in data)
     return None if is_described else data
 
 
-def _read_corpus(config: RunConfig, data: Any, run_dir: RunDir | None = None) -> tuple[Corpus, noise.Manifest | None]:
+def read_corpus(config: RunConfig, data: Any, run_dir: RunDir | None = None) -> tuple[Corpus, noise.Manifest | None]:
     """Read the data; text becomes features as in this run, or in the one that it starts from."""
     earlier = config.train.warm_start
     known = run_dir or (RunDir.open(earlier) if earlier is not None else None)
@@ -106,17 +109,23 @@ def fit(
 ) -> RunDir:
     """Train, and write a run directory to `out`, which must not exist yet.
 
-        surelabel.fit("photos/", "runs/first", method="car", epochs=60, noise="symmetric:0.2")
-
     `data` is the name of a data set, a path, a whole configuration, or data in memory: texts,
     arrays or tensors as (x, y), (x, y, x_test, y_test) or {"x": ..., "y": ...}, a torch Dataset,
     a frame, an object of `datasets`, or {"train": ..., "test": ...} of any of these.
 
-    Common settings are keywords: COMMON names them, and `surelabel fit --help` explains them.
+    Common settings are keywords: COMMON names them, and `surelabel fit --help` explains them;
+    `recipe` sets several at once.
     `settings` override any field by dotted name, also keywords; `surelabel settings` lists them.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> surelabel.fit((x, y), "runs/first", method="car", epochs=3, noise="symmetric:0.2")
+    RunDir('runs/first'): car, <arrays>, 60 training rows, 3 epochs, finished
     """
     config = make_config(data, {**_from_keywords(common), **(settings or {})})
-    return fit_config(config, _object_in(data), out, progress, interrupt)
+    return fit_config(config, object_in(data), out, progress, interrupt)
 
 
 def fit_config(
@@ -129,10 +138,10 @@ def fit_config(
     """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
     run_dir = RunDir(out)
     if run_dir.path.exists() and not run_dir.path.is_dir():
-        raise RunError(f"{out}: is a file; a run is written to a folder, choose a new one")
+        raise RunError(f"{out}: is a file; choose a new folder for the run")
     if not has_nonzero_rank() and not run_dir.is_free:
         hint = (
-            f"go on with: surelabel resume {shlex.quote(str(out))}"
+            f"resume the run with: surelabel resume {shlex.quote(str(out))}"
             if run_dir.has_begun and not run_dir.is_done
             else "choose another folder"
         )
@@ -141,7 +150,7 @@ def fit_config(
     config, note = warm_start.train_as_long(config)
     if note is not None:
         progress.warn(note)
-    return train(config, _read_corpus(config, data), run_dir, progress, interrupt)
+    return train(config, read_corpus(config, data), run_dir, progress, interrupt)
 
 
 def write_noise(
@@ -155,8 +164,10 @@ def write_noise(
     for written in (file, noise.manifest_path(file)):
         refuse_overwriting(written, list_configured_files(config), "--out")
     if config.noise is None:
-        raise ConfigError("noise: none is configured; expected for example symmetric:0.4, or noise.kind and noise.rate")
-    corpus, manifest = _read_corpus(config, _object_in(data))
+        raise ConfigError(
+            "noise: not configured; set it to symmetric:0.4, for example, or set noise.kind and noise.rate"
+        )
+    corpus, manifest = read_corpus(config, object_in(data))
     assert manifest is not None
     parts = corpus.labelled_parts
     labels, ids = (np.concatenate(arrays) for arrays in zip(*((p.label.numpy(), p.ids) for p in parts), strict=True))
@@ -177,18 +188,31 @@ def resume(
     `data` is the object that the run was trained on, if it was one. `settings` may change those in
     CHANGEABLE: where the run trains, and the size of its steps. `trust` allows a method that is not
     part of surelabel; its code is then imported.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> fast = {"train.second_opinion": False}
+    >>> try:
+    ...     surelabel.fit((x, y), "runs/first", epochs=2, settings=fast, interrupt=lambda: True)
+    ... except KeyboardInterrupt:
+    ...     print("stopped")
+    stopped
+    >>> surelabel.resume("runs/first", data=(x, y))
+    RunDir('runs/first'): car, <arrays>, 60 training rows, 2 epochs, finished
     """
     run_dir = run if isinstance(run, RunDir) else RunDir(run)
     run_dir.check_schema()
     for name in settings or {}:
         if name not in CHANGEABLE:
-            raise ConfigError(f"{name} cannot change within a run; only {', '.join(CHANGEABLE)} can")
+            raise ConfigError(f"{name} cannot be changed on resume; only {', '.join(CHANGEABLE)} can")
     config = make_config(config_from_here(run_dir), settings)
     _check_trust(run_dir, trust)
     if run_dir.is_done:
         discard_state(run_dir)
         return run_dir
-    return train(config, _read_corpus(config, data, run_dir), run_dir, progress or Silent(), interrupt)
+    return train(config, read_corpus(config, data, run_dir), run_dir, progress or Silent(), interrupt)
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:
@@ -196,7 +220,7 @@ def _check_trust(run_dir: RunDir, trust: bool) -> None:
     method = run_dir.config().method
     if method.is_foreign and not trust:
         raise RunError(
-            f"{run_dir.path}: its method {method.name} is not part of surelabel; trust=True (--trust) imports it"
+            f"{run_dir.path}: its method {method.name} is not part of surelabel; to import it, use trust=True (--trust)"
         )
 
 
@@ -207,11 +231,11 @@ def reopen_data(run: str | Path | RunDir, data: Any = None) -> Corpus:
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     config = config_from_here(run_dir)
-    corpus, _ = _read_corpus(config, data, run_dir)
+    if data is None and RECORDED in run_dir.data() and objects.is_object(config.data.source):
+        raise RunError(f"{run_dir.path}: recorded without its data; Recorder.save(run, data=...) names them")
+    corpus, _ = read_corpus(config, data, run_dir)
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
-        raise RunError(
-            f"{run_dir.path}: {config.data.source} has changed since the run; its rows would be shown wrongly"
-        )
+        raise RunError(f"{run_dir.path}: {config.data.source} has changed since the run, so its rows no longer match")
     return corpus
 
 
@@ -220,10 +244,66 @@ def load(run: str | Path | RunDir, device: str = "cpu", trust: bool = False) -> 
 
     No code from the run is executed. `trust` allows a method that is not part of surelabel; its
     code is then imported.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> fast = {"train.second_opinion": False}
+    >>> run = surelabel.fit((x, y), "runs/first", model="mlp", epochs=10, settings=fast)
+    >>> surelabel.load("runs/first").predict(4 * np.eye(3))
+    array(['0', '1', '2'], dtype='<U1')
     """
     run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
     _check_trust(run_dir, trust)
     return TrainedModel.read(run_dir, device)
+
+
+def audit(
+    run: str | Path | RunDir,
+    *,
+    data: Any = None,
+    min_probability: float = SUSPICIOUS_FROM,
+    confidence: float = CONFIDENCE,
+    annotators: str = "last",
+    device: str = "cpu",
+    trust: bool = False,
+) -> Audit:
+    """Return the ranked table of a finished run; nothing is trained.
+
+    A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
+    docs/results/calibration.md says how often they hold the truth. `annotators` is the rule by
+    which one decision follows from those of several: last, majority or agree.
+
+    With `data`, labelled rows of the same classes as in `fit`, the network of the run judges those
+    instead, on `device`. The audit then says whether they are too different from the run's rows.
+    `trust` allows a method that is not part of surelabel; its code is then imported.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import surelabel
+    >>> label = np.arange(60) % 2
+    >>> x = np.random.default_rng(0).normal(size=(60, 3)) + 4 * label[:, None]
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> run = surelabel.fit((x, label), f"{folder.name}/run", model="mlp", epochs=2, threads=1)
+    >>> len(surelabel.audit(run))
+    60
+    >>> new = surelabel.audit(run, data=(x[:40] + 0.1, label[:40]))
+    >>> set(new.columns["verdict"].tolist())
+    {'prediction'}
+    >>> folder.cleanup()
+    """
+    run_dir = run if isinstance(run, RunDir) else RunDir.open(run)
+    if data is None:
+        return verdicts.audit(run_dir, min_probability=min_probability, confidence=confidence, annotators=annotators)
+    check_levels(min_probability, confidence)
+    model = load(run_dir, device, trust)
+    try:
+        known = reopen_data(run_dir).train
+    except SurelabelError:  # the audit says that outliers were not looked for
+        known = None
+    rows = new_data.read_new(model, data)
+    return new_data.judge_new(run_dir, model, rows, known, min_probability, confidence)
 
 
 __all__ = [

@@ -213,6 +213,9 @@ class ModelConfig(Part):
     cache_features: bool = False
     """Whether to run the frozen backbone once over all rows, without augmentation, and to train on
     the features. They are cached on disk for later runs."""
+    mirror: bool = False
+    """Whether to average over an image and its mirror image in tests and predictions, which then
+    take twice as long."""
     head: tuple[Annotated[int, Field(ge=1)], ...] = ()
     """With cache_features: widths of fully connected layers between features and classifier."""
 
@@ -220,7 +223,7 @@ class ModelConfig(Part):
     @classmethod
     def _require_cached_features(cls, value: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
         if value and not info.data.get("cache_features"):
-            raise PydanticCustomError("head", "is only for model.cache_features=true")
+            raise PydanticCustomError("head", "needs model.cache_features=true")
         return value
 
     @property
@@ -239,7 +242,7 @@ class ModelConfig(Part):
         if self.backbone_rate != 1 and self.is_frozen:
             found.append("model.backbone_rate has no effect on a backbone that is frozen")
         if self.weights is None and self.is_frozen:
-            found.append("the backbone is frozen with random weights; model.weights names trained ones")
+            found.append("the backbone is frozen with random weights; set model.weights to use trained ones")
         return found
 
 
@@ -303,6 +306,8 @@ class OptimiserConfig(Part):
     """Momentum of SGD."""
     weight_decay: float | None = Field(None, ge=0)
     """Weight decay; None is 5e-4, and for feature vectors the best of a few on held-out rows."""
+    bias_rate: float = Field(1.0, gt=0)
+    """Factor on the learning rate of the biases of batch norms; they may learn much faster."""
     clip: float | None = Field(None, gt=0)
     """Largest gradient norm of each network; None does not clip."""
     schedule: Schedule = Cosine()
@@ -344,8 +349,9 @@ class TrainConfig(Part):
     """Random seed for weights, batch order, augmentation and noise, unless noise has its own."""
     augment: bool | None = None
     """Crop and flip images; None does so for images larger than 16 pixels."""
-    flip: bool | None = None
-    """Whether augmentation mirrors images; None is as usual for the data set, or yes."""
+    flip: bool | Literal["alternate"] | None = None
+    """Whether augmentation mirrors images: at random, or each in every other epoch; None is as
+    usual for the data set, or at random."""
     crop_padding: int | None = Field(None, ge=0)
     """Pixels by which augmentation shifts images; None is as usual for the data set, or 4."""
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
@@ -393,7 +399,15 @@ class TrainConfig(Part):
 
 
 class RunConfig(Part):
-    """The configuration of a whole run."""
+    """The configuration of a whole run.
+
+    >>> from surelabel import RunConfig
+    >>> config = RunConfig.model_validate({"data": {"source": "digits"}, "train": {"epochs": 60}})
+    >>> config.method.name, config.train.epochs
+    ('car', 60)
+
+    `surelabel.fit` takes one in place of data.
+    """
 
     data: DataConfig
     noise: NoiseConfig | None = None
@@ -489,4 +503,4 @@ def _known_fields(location: tuple[int | str, ...]) -> str:
             models = [model for model in (annotation, *get_args(annotation)) if hasattr(model, "model_fields")]
         else:  # the kind of a schedule, by which pydantic names the model
             models = [model for model in models if getattr(model.model_fields.get("kind"), "default", None) == part]
-    return f"; there are {', '.join(models[0].model_fields)}" if models else ""
+    return f"; available: {', '.join(models[0].model_fields)}" if models else ""

@@ -1,12 +1,19 @@
-"""Errors that users can cause; the command line prints them on one line and exits with code 2."""
+"""Errors that users can cause, which end a command with one line and code 2, and deprecations."""
 
 import difflib
 import errno
+import warnings
 from collections.abc import Iterable
 
 
 class SurelabelError(Exception):
-    """An error the user can fix: the message names what is wrong and what is allowed."""
+    """An error the user can fix: the message names what is wrong and what is allowed.
+
+    >>> import surelabel
+    >>> surelabel.fit("digits", "runs/first", epochs=0)
+    Traceback (most recent call last):
+    surelabel.errors.ConfigError: train.epochs: input should be greater than or equal to 1, got 0
+    """
 
 
 class DataError(SurelabelError):
@@ -36,3 +43,17 @@ def describe_os_error(error: OSError) -> str:
     reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return f"{reason}; free some space first" if is_full else reason
+
+
+def missing_package(feature: str, package: str, extra: str) -> ConfigError:
+    """Return the error about a package that is not installed, with the extra that installs it."""
+    return ConfigError(f"{feature} needs the package {package}: pip install 'surelabel[{extra}]'")
+
+
+def warn_deprecated(old: str, new: str, removal: str) -> None:
+    """Warn the caller of a public function about `old`, which version `removal` will not have.
+
+    `new` says what to do instead, as in "use tau". docs/policy.md has the rules.
+    """
+    message = f"{old} is deprecated and will be removed in surelabel {removal}; {new}"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)

@@ -46,6 +46,15 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         suggested_labels_: (N,) the labels that the run considers right.
         audit_: the whole verdict, most suspicious first; its ids count the rows of X from 0.
         model_: the trained model, held in memory.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> y[7] = 0  # wrong: the row belongs to class 1
+    >>> classifier = surelabel.NoisyLabelClassifier(epochs=20, model="mlp").fit(x, y)
+    >>> int(classifier.p_wrong_.argmax()), int(classifier.suggested_labels_[7])
+    (7, 1)
     """
 
     def __init__(
@@ -84,7 +93,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if unsupported:
             raise TypeError(
                 f"NoisyLabelClassifier.fit takes X and y only, got {', '.join(unsupported)}; "
-                "samples cannot be weighted from outside: which labels to believe is what the method finds out"
+                "sample weights are not supported: the method itself finds out which labels to trust"
             )
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2)
         check_classification_targets(y)
@@ -193,8 +202,8 @@ def _as_value_errors() -> Iterator[None]:
 def _refuse_test_rows(config: RunConfig) -> None:
     if config.data.test_fraction is not None:
         raise ConfigError(
-            "data.test_fraction: test rows get no verdict, and every row of X has one here; divide X before fit, "
-            "or hold rows out with data.validation_fraction"
+            "data.test_fraction: not supported here, because test rows get no verdict; split X before fit, "
+            "or hold out rows with data.validation_fraction"
         )
 
 

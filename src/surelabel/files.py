@@ -293,7 +293,7 @@ def opened(path: Path, flags: int = os.O_WRONLY | os.O_APPEND | os.O_CREAT) -> I
 def refuse_link(path: Path) -> None:
     """Raise if the file or folder about to be written is a link, which may lead anywhere."""
     if path.is_symlink():
-        raise RunError(f"{path}: is a link to {path.readlink()}; surelabel follows no links here; remove it")
+        raise RunError(f"{path}: is a link to {path.readlink()}; surelabel does not follow links here; remove it")
 
 
 def refuse_special_file(path: Path, error: type[SurelabelError] = DataError) -> None:
@@ -314,7 +314,7 @@ def refuse_overwriting(out: Path, inputs: Iterable[Path], option: str = "--out")
     for path in inputs:
         if path.exists() and (out.samefile(path) or (path.is_dir() and real.is_relative_to(path.resolve()))):
             same = "is the input" if out.samefile(path) else "lies in the input folder"
-            raise ConfigError(f"{option} {out}: {same} {path}, which must not be lost; choose another place")
+            raise ConfigError(f"{option} {out}: {same} {path} and would overwrite it; choose another place")
 
 
 def stamp(path: Path) -> Stamp:

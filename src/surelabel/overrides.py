@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from surelabel.config import MethodConfig, ModelConfig, shorten
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, did_you_mean
 from surelabel.files import refuse_special_file
 
 _MAX_DEPTH = 50
@@ -41,6 +41,32 @@ COMMON = {
     "cache": "data.cache",
 }
 """The settings that `fit` takes as keywords and the command line as options."""
+
+RECIPES: dict[str, dict[str, Any]] = {
+    "fast": {
+        "model.name": "fast_cnn",
+        "model.options.whiten": True,
+        "model.mirror": True,
+        "train.epochs": 16,
+        "train.batch_size": 256,
+        "train.flip": "alternate",
+        "train.crop_padding": 2,
+        "optimiser.rate": 0.2,
+        "optimiser.bias_rate": 16.0,
+        "optimiser.schedule": {"kind": "one_cycle"},
+    },
+}
+"""Settings that belong together, by the name of `--recipe`; other options override them.
+
+fast trains small photos, such as CIFAR's, in few epochs: docs/results/speed.md.
+"""
+
+
+def recipe(name: str) -> dict[str, Any]:
+    """Return the settings of a recipe by dotted name."""
+    if name not in RECIPES:
+        raise ConfigError(f"recipe: there is no {name!r}; {did_you_mean(name, RECIPES)}available: {', '.join(RECIPES)}")
+    return RECIPES[name]
 
 
 class _YamlLoader(yaml.SafeLoader):
@@ -81,7 +107,7 @@ def _count_values(value: Any, sizes: dict[int, int], above: tuple[int, ...]) -> 
     """Return the number of values inside, counting repeated ones again; `sizes` keeps results."""
     if not isinstance(value, dict | list):
         if value is not None and not isinstance(value, str | int | float):
-            raise ValueError(f"a {type(value).__name__} is no setting; expected numbers, text, lists and mappings")
+            raise ValueError(f"a {type(value).__name__} is not a setting; expected numbers, text, lists and mappings")
         return 0
     if id(value) in above:
         raise ValueError("an anchor refers to itself")

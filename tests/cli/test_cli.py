@@ -123,7 +123,7 @@ class TestFit:
 
     def test_a_file_in_the_place_of_the_folder(self, folder):
         (folder / "notes.txt").write_text("mine")
-        assert "notes.txt: is a file; a run is written to a folder" in refused("fit", "digits", "--out", "notes.txt")
+        assert "notes.txt: is a file; choose a new folder" in refused("fit", "digits", "--out", "notes.txt")
         assert (folder / "notes.txt").read_text() == "mine"
 
     def test_json(self, folder):
@@ -295,7 +295,7 @@ class TestErrors:
         Path("column.csv").write_text("path,tag\npets/cat/0.png,cat\n")
         assert "missing.csv, row 3: no image pets/dog/99.png" in refused("fit", "missing.csv")
         assert "blank.csv, row 2: label is blank" in refused("fit", "blank.csv")
-        assert "there is no label column; there are path, tag" in refused("fit", "column.csv")
+        assert "there is no label column; available: path, tag" in refused("fit", "column.csv")
         Path("pets/dog/2.png").write_bytes(b"not an image")
         assert "pets/dog/2.png: not readable as an image" in refused("fit", "pets")
         Path("empty/cat").mkdir(parents=True)
@@ -333,7 +333,7 @@ class TestErrors:
 
     def test_options_are_named_instead_of_settings(self, folder):
         Path("t.csv").write_text("a,b,tag\n1,2,x\n3,4,y\n5,6,z\n")
-        assert "there are a, b, tag (--label-column names it)" in refused("fit", "t.csv")
+        assert "available: a, b, tag (--label-column names it)" in refused("fit", "t.csv")
         message = refused("fit", "t.csv", "--label-column", "kind")
         assert "no column 'kind', which --label-column names" in message
         assert "--text-column names" in refused("fit", "t.csv", "--label-column", "tag", "--text-column", "body")
@@ -469,7 +469,7 @@ class TestResume:
     def test_second_process_is_refused(self, stopped):
         with RunDir(stopped).locked():
             assert "another process is training" in refused("resume", stopped)
-        assert "go on with: surelabel resume stopped" in refused("fit", "digits", "--out", stopped)
+        assert "resume the run with: surelabel resume stopped" in refused("fit", "digits", "--out", stopped)
 
 
 def started(*arguments):
@@ -503,7 +503,7 @@ class TestProcesses:
         out, err = process.communicate(timeout=60)
         assert process.returncode == code
         assert out == ""
-        assert err.splitlines()[-1] == "stopped; the state is saved. Go on with: surelabel resume r"
+        assert err.splitlines()[-1] == "stopped; the state is saved. Resume with: surelabel resume r"
         assert 0 < len(RunDir("r").metrics()) < 60
         assert as_json("resume", "r", "--threads", "1")["epochs"] == 60
         assert [row["epoch"] for row in RunDir("r").metrics()] == list(range(1, 61))
@@ -515,7 +515,7 @@ class TestProcesses:
             resumed, repeated = call("resume", "r"), call("fit", toy, "--out", "r")
             assert resumed.exit_code == repeated.exit_code == 2
             assert resumed.stderr == "error: r: another process is training in this run directory\n"
-            assert "r: this folder is not empty; go on with: surelabel resume r" in repeated.stderr
+            assert "r: this folder is not empty; resume the run with: surelabel resume r" in repeated.stderr
         finally:
             process.terminate()
             process.communicate(timeout=60)
@@ -526,7 +526,7 @@ class TestProcesses:
         process.terminate()
         _, err = process.communicate(timeout=60)
         assert process.returncode == 143, err
-        assert err.count("Go on with: surelabel resume r") == 1
+        assert err.count("Resume with: surelabel resume r") == 1
         assert (folder / "r/state.pt").is_file()
 
     def test_two_devices(self, toy):
@@ -548,6 +548,11 @@ class TestDemo:
         assert result["noise"] == pytest.approx(0.4, abs=0.001)
         assert Path(result["figure"]).read_bytes().startswith(b"\x89PNG")
         assert sorted(path.name for path in folder.iterdir()) == ["surelabel-demo"]
+
+    def test_quick(self, folder, monkeypatch):
+        monkeypatch.setattr(sys.modules["surelabel.cli.demo"], "QUICK_EPOCHS", 2)
+        assert as_json("demo", "--quick")["epochs"] == 2
+        assert as_json("demo", "--quick", "--epochs", "1")["epochs"] == 1
 
     def test_table_and_kept_runs(self, folder):
         result = done("demo", "--epochs", "2", "--out", "kept")

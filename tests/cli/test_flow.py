@@ -116,7 +116,7 @@ def test_tensorboard_beside_the_json_lines(flow, call, done):
     done("fit", "data.npz", "--epochs", "2", "--out", "logged", "--log", "tensorboard", *QUICK)
     assert len(Path("logged/metrics.jsonl").read_text().splitlines()) == 2
     assert list(Path("logged").rglob("events.out.tfevents*"))
-    assert "there are tensorboard, wandb" in call("fit", "data.npz", "--log", "paper", *QUICK).stderr
+    assert "available: tensorboard, wandb" in call("fit", "data.npz", "--log", "paper", *QUICK).stderr
 
 
 def test_review_serves_to_those_who_have_the_token_and_ends_by_ctrl_c(flow):

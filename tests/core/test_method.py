@@ -148,7 +148,7 @@ def test_wrong_options_are_named_with_what_is_allowed(name, options, text):
 
 
 def test_an_unknown_method_is_named_with_a_similar_one():
-    with pytest.raises(ConfigError, match=r"no method 'coteaching'; did you mean co_teaching\? there are .*car, "):
+    with pytest.raises(ConfigError, match=r"no method 'coteaching'; did you mean co_teaching\? available: .*car, "):
         methods.find("coteaching")
 
 

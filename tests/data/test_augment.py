@@ -101,6 +101,15 @@ class TestAugment:
         num_mirrored = int((views == x.flip(3)).flatten(1).all(1).sum())
         assert 900 < num_mirrored < 1100
 
+    def test_alternating_flips_show_both_views_in_two_turns(self):
+        x, index = self.x[:1].expand(200, -1, -1, -1), torch.arange(200)
+        augment = Augment(crop_padding=0, flip="alternate", seed=0)
+        turns = [augment(x, index, epoch=seed, view=0, turn=turn) for seed, turn in ((11, 1), (12, 2), (13, 3))]
+        assert torch.equal(turns[0], turns[2])
+        assert torch.equal(turns[0], turns[1].flip(3))
+        mirrored = (turns[0] == x.flip(3)).flatten(1).all(1).float().mean()
+        assert 0.4 < mirrored < 0.6, "each image begins with either view"
+
     def test_without_padding_and_flip_nothing_changes(self):
         assert torch.equal(Augment(crop_padding=0, flip=False, seed=0)(self.x, self.index, 1, 0), self.x)
 

@@ -65,8 +65,8 @@ def test_short_rows_can_be_refused(write):
     [
         ("", r"l\.csv: an empty table"),
         ("id,label,label\na,b,c\n", r"l\.csv: 2 columns are called 'label'"),
-        ("name,label\na,b\n", r"l\.csv: there is no column 'id'; there are name, label"),
-        ("id,class\na,b\n", r"l\.csv: there is no column 'label'; there are id, class"),
+        ("name,label\na,b\n", r"l\.csv: there is no column 'id'; available: name, label"),
+        ("id,class\na,b\n", r"l\.csv: there is no column 'label'; available: id, class"),
         ("id,label\n ,b\n", r"l\.csv, row 2: id is blank"),
         ("id,label\na,b\n\nc,\n", r"l\.csv, row 4: label is blank"),
         ("id,label\na,b\na,c\n", r"l\.csv, row 3: the id 'a' .* row 2;"),

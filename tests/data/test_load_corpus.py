@@ -32,13 +32,13 @@ class TestUnknown:
 
     @pytest.mark.parametrize("source", ["", "no/such/place"])
     def test_nothing_similar(self, source):
-        with pytest.raises(DataError, match=r"^[^?]*possible are") as caught:
+        with pytest.raises(DataError, match=r"^[^?]*expected ") as caught:
             load_corpus(DataConfig(source=source))
         assert "\n" not in str(caught.value)
 
     def test_a_file_of_another_kind(self, tmp_path):
         (tmp_path / "a.txt").write_text("")
-        with pytest.raises(DataError, match=r"a\.txt: not a kind of data that can be read.*; possible are"):
+        with pytest.raises(DataError, match=r"a\.txt: not a kind of data that can be read.*; expected "):
             load_corpus(DataConfig(source=str(tmp_path / "a.txt")))
 
     def test_missing_test_data(self):
@@ -117,5 +117,5 @@ def test_skip_leaves_rows_with_features_that_are_not_finite_out(tmp_path, caplog
 
 def test_a_class_whose_rows_are_all_left_out_is_named(tmp_path):
     np.savez(tmp_path / "a.npz", x=[[1.0], [np.nan], [2.0], [3.0]], y=[0, 1, 0, 2])
-    with pytest.raises(DataError, match="the class '1' has no row left"):
+    with pytest.raises(DataError, match="the class '1' has no rows left"):
         load_corpus(DataConfig(source=str(tmp_path / "a.npz"), unreadable="skip"))

@@ -53,12 +53,12 @@ class TestLabels:
 
     def test_new_classes_are_logged(self, archive, file, caplog):
         assert self.load(archive(), file("id,label\n0,owl\n")).class_names == ("a", "b", "owl")
-        assert "l.csv: has classes that the data have not: owl" in caplog.text
+        assert "l.csv: has classes that the data do not have: owl" in caplog.text
 
     def test_no_new_classes_if_the_source_fixes_them(self, archive, file):
         source = archive(class_names=np.array(["b", "a"]))
         assert self.load(source, file("id,label\n0,b\n")).train.label.tolist() == [0, 0, 1, 0]
-        with pytest.raises(DataError, match=r"l\.csv, row 2: there is no class 'owl'; there are b, a"):
+        with pytest.raises(DataError, match=r"l\.csv, row 2: there is no class 'owl'; available: b, a"):
             self.load(source, file("id,label\n0,owl\n"))
 
     def test_whole_numbers_are_positions_in_fixed_classes(self, archive, file):
@@ -84,12 +84,15 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("id,label\n0,a\n7,b\n9,a\n", r"l\.csv, row 3: 2 of 3 ids are not in .*a\.npz: 7, 9; its own are like '0'"),
+            (
+                "id,label\n0,a\n7,b\n9,a\n",
+                r"l\.csv, row 3: 2 of 3 ids are not in .*a\.npz: 7, 9; ids there look like '0'",
+            ),
             ("id,label\n0,a\n1,b\n0,b\n", r"l\.csv, row 4: the id '0' .* row 2;"),
             ("id,label\n0,\n", r"l\.csv, row 2: label is blank"),
             ("id,label\n,a\n", r"l\.csv, row 2: id is blank"),
-            ("id,klass\n0,a\n", r"l\.csv: there is no column 'label'; there are id, klass"),
-            ("name,label\n0,a\n", r"l\.csv: there is no column 'id'; there are name, label"),
+            ("id,klass\n0,a\n", r"l\.csv: there is no column 'label'; available: id, klass"),
+            ("name,label\n0,a\n", r"l\.csv: there is no column 'id'; available: name, label"),
         ],
     )
     def test_faults_are_named_with_their_row(self, archive, file, text, message):
@@ -203,9 +206,9 @@ class TestTrusted:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            ("id\n7\n9\n", r"l\.csv, row 2: 2 of 2 ids are not in .*a\.npz: 7, 9; its own are like '0'"),
+            ("id\n7\n9\n", r"l\.csv, row 2: 2 of 2 ids are not in .*a\.npz: 7, 9; ids there look like '0'"),
             ("id\n1\n1\n", r"l\.csv, row 3: the id '1' .* row 2;"),
-            ("id,label\n1,owl\n", r"l\.csv, row 2: there is no class 'owl'; there are a, b"),
+            ("id,label\n1,owl\n", r"l\.csv, row 2: there is no class 'owl'; available: a, b"),
             ("id,label\n1,\n", r"l\.csv, row 2: label is blank"),
         ],
     )

@@ -121,7 +121,7 @@ class TestCorpus:
 
     def test_a_class_that_training_lacks_is_named(self, archive):
         config = DataConfig(source=archive(), test=archive("b.npz", "abz"))
-        with pytest.raises(DataError, match=r"b\.npz: the test set has the class 'z', .* there are a, b"):
+        with pytest.raises(DataError, match=r"b\.npz: the test set has the class 'z', .* available: a, b"):
             load_corpus(config)
 
     def test_a_test_set_of_another_width_is_refused(self, archive, tmp_path):
@@ -130,7 +130,7 @@ class TestCorpus:
             load_corpus(DataConfig(source=archive(), test=str(tmp_path / "b.npz")))
 
     def test_nothing_to_split_off_is_an_error(self, archive):
-        with pytest.raises(DataError, match=r"a\.npz: data\.validation_fraction=0\.5 leaves nothing"):
+        with pytest.raises(DataError, match=r"a\.npz: data\.validation_fraction=0\.5 selects no rows"):
             load_corpus(DataConfig(source=archive(labels="abcd"), validation_fraction=0.5))
 
     @pytest.mark.parametrize(
@@ -147,5 +147,5 @@ class TestCorpus:
 
     def test_ids_must_be_unique(self, archive):
         source = archive(labels="abab", ids=np.array(["q", "r", "q", "s"]))
-        with pytest.raises(DataError, match=r"a\.npz: the id 'q' stands for 2 rows"):
+        with pytest.raises(DataError, match=r"a\.npz: the id 'q' belongs to 2 rows"):
             load_corpus(DataConfig(source=source))

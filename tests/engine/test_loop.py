@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from surelabel import files
 from surelabel.api import Interrupted, fit, resume
@@ -223,9 +224,59 @@ def test_term_that_is_not_finite_stops_and_names_it(make_engine, tmp_path, monke
     ) as error:
         engine.run()
     assert "good" not in str(error.value).split("is not finite")[0]
-    assert "last saved state is kept; go on with: surelabel resume" in str(error.value)
+    assert "last saved state is kept; resume with: surelabel resume" in str(error.value)
     assert torch.load(engine.setup.run_dir.state_file, weights_only=True)["position"]["epoch"] == 1
     assert all(torch.isfinite(p).all() for p in engine.method.parameters())
+
+
+def test_late_looks_at_the_loss_give_the_same_error_and_save_nothing(make_engine, monkeypatch):
+    """A GPU works ahead of Python, so there the loss is looked at every few steps."""
+    monkeypatch.setattr(engine_module, "SAVE_EVERY", 0.0)
+
+    class Breaks(Plain):
+        def breaks(self, batch, clock):
+            terms = self.both(batch, clock).terms
+            poison = math.inf if (clock.epoch, clock.step) == (2, 3) else 1.0
+            return Step({"good": terms["first"], "bad": terms["second"] * poison})
+
+        def stages(self):
+            return [Stage("train", 4, self.breaks)]
+
+    for every in (2, 100):
+        engine = make_engine(Breaks)
+        engine.losses.every = every
+        with pytest.raises(
+            NotFiniteError, match=r"loss term bad is not finite in epoch 2, batch 4, samples (\w+, ){14}\w+;"
+        ):
+            engine.run()
+        assert torch.load(engine.setup.run_dir.state_file, weights_only=True)["position"]["epoch"] == 1
+
+
+class Synchronisations(TorchDispatchMode):
+    """Counts the calls that must know values, for which a GPU would be waited for."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function.overloadpacket in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("method", ["car", "cross_entropy", "elr", "adaptive_car"])
+def test_steps_wait_for_no_value(tiny, tmp_path, method, monkeypatch):
+    seen, train_step = [], Engine._train_step
+
+    def counted(engine, *arguments):
+        engine.losses.every = 100
+        with Synchronisations() as found:
+            train_step(engine, *arguments)
+        seen.append(found.count)
+
+    monkeypatch.setattr(Engine, "_train_step", counted)
+    fit(tiny(method, train__second_opinion=False), tmp_path / "run")
+    assert set(seen) == {0}
 
 
 def test_clipping_is_per_network(make_engine):
@@ -482,7 +533,7 @@ def test_what_may_change_on_resume_and_what_not(tiny, tmp_path):
     stops = iter([False] * 3 + [True])
     with pytest.raises(Interrupted):
         fit(tiny("car"), tmp_path / "run", interrupt=lambda: next(stops))
-    with pytest.raises(ConfigError, match=r"train\.epochs cannot change within a run; only .*optimiser\.rate"):
+    with pytest.raises(ConfigError, match=r"train\.epochs cannot be changed on resume; only .*optimiser\.rate"):
         resume(tmp_path / "run", settings={"train.epochs": 9})
     run = resume(tmp_path / "run", settings={"optimiser.rate": 0.001})
     assert run.config().optimiser.rate == 0.001

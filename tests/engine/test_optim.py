@@ -246,3 +246,15 @@ class TestScaled:
     def test_by_one_is_the_same(self):
         config = OptimiserConfig()
         assert config.scaled(1.0) is config
+
+
+def test_biases_of_batch_norms_may_learn_faster_with_the_same_decay():
+    network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    optimiser = make_optimiser(OptimiserConfig(rate=0.1, weight_decay=0.01, bias_rate=4), {"one": network})
+    fast, rest = optimiser.param_groups
+    assert [id(p) for p in fast["params"]] == [id(network[1].bias)]
+    assert len(rest["params"]) == 5
+    for rate in (0.1, 0.05):
+        set_rate(optimiser, rate)
+        assert (fast["lr"], rest["lr"]) == (pytest.approx(4 * rate), rate)
+        assert fast["lr"] * fast["weight_decay"] == pytest.approx(rest["lr"] * rest["weight_decay"])

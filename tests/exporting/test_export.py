@@ -70,6 +70,8 @@ class TestTables:
         rows = read(out / "label_issues.csv")
         assert list(rows[0]) == ["is_label_issue", "label_quality", "given_label", "predicted_label"]
         assert [row["is_label_issue"] == "False" for row in rows] == np.load(out / "keep_mask.npy").tolist()
+        p_wrong = [float(row["p_wrong"]) for row in read(out / "cleaned.csv")]
+        assert [1 - float(row["label_quality"]) for row in rows] == pytest.approx(p_wrong, abs=1e-5)
 
     def test_hugging_face_s_class_labels(self, out):
         table = pq.read_table(out / "hf_labels.parquet")

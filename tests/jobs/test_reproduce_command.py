@@ -120,12 +120,12 @@ def test_part_of_a_table_that_is_done(toy, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["tabel1"], "there are table1"),
-        (["toy", "--scale", "huge"], "there are paper, small, tiny"),
-        (["toy", "--only", "method=nothing"], "there are plain, the same, broken"),
-        (["toy", "--only", "colour=red"], "there are method, seed"),
+        (["tabel1"], "available: table1"),
+        (["toy", "--scale", "huge"], "available: paper, small, tiny"),
+        (["toy", "--only", "method=nothing"], "available: plain, the same, broken"),
+        (["toy", "--only", "colour=red"], "available: method, seed"),
         (["toy", "--protocol", "mine"], "car"),
-        (["toy", "--workers", "2", "--ray", "auto"], "give one of them"),
+        (["toy", "--workers", "2", "--ray", "auto"], "--workers and --ray exclude each other"),
     ],
 )
 def test_refused(toy, tmp_path, arguments, words):
@@ -169,7 +169,7 @@ def test_ctrl_c_on_a_terminal_saves_and_says_how_to_resume(tmp_path):
     finally:
         process.kill()
     assert (process.returncode, out) == (130, "")
-    assert err.splitlines()[-1].startswith("stopped; the states are saved. Go on with the same command")
+    assert err.splitlines()[-1].startswith("stopped; the states are saved. Resume with the same command")
     assert list(tmp_path.rglob("tables/*.csv"))
     assert list(tmp_path.glob("runs/*/state.pt"))
     (log,) = tmp_path.glob("logs/*")

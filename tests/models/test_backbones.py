@@ -128,16 +128,16 @@ def test_image_networks_refuse_features(name):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("resnet43", {}, "model.name: there is no 'resnet43', did you mean resnet34. there are mlp, cnn, fast_cnn"),
-        ("vit", {}, "there is no 'vit'; there are mlp, cnn, fast_cnn, resnet18, .*, wide_resnet, timm:NAME"),
+        ("resnet43", {}, "model.name: there is no 'resnet43', did you mean resnet34. available: mlp, cnn, fast_cnn"),
+        ("vit", {}, "there is no 'vit'; available: mlp, cnn, fast_cnn, resnet18, .*, wide_resnet, timm:NAME"),
         (
             "mlp",
             {"width": [3]},
-            "model.options.width: mlp has no such option, did you mean widths. there are widths, n",
+            "model.options.width: mlp has no such option, did you mean widths. available: widths, n",
         ),
-        ("resnet18", {"width": 3}, "resnet18 has no such option; there are stem"),
+        ("resnet18", {"width": 3}, "resnet18 has no such option; available: stem"),
         ("resnet18", {"stem": "tiny"}, "model.options.stem: .*'auto', 'small' or 'large', got 'tiny'"),
-        ("preact_resnet18", {"width": 3}, "preact_resnet18 has no such option; there are none"),
+        ("preact_resnet18", {"width": 3}, "preact_resnet18 has no such option; available: none"),
         ("wide_resnet", {"depth": 27}, r"model.options.depth: expected 6 n \+ 4, .* got 27"),
         ("wide_resnet", {"dropout": 1.0}, "model.options.dropout: .*less than 1"),
         ("mlp", {"norm": "group"}, "model.options.norm: .*'batch', 'layer' or 'none', got 'group'"),

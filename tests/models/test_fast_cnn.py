@@ -58,3 +58,57 @@ def test_steps_are_deterministic():
 
     first, second = trained(), trained()
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+class TestWhitening:
+    def patches_after(self, network, x):
+        """Return the covariance of what the first half of the filters make of patches."""
+        found = torch.nn.functional.conv2d(x, network.stem.weight)[:, : network.stem.num_outputs // 2]
+        found = found.transpose(0, 1).flatten(1)
+        return found @ found.T / found.shape[1]
+
+    @pytest.fixture
+    def images(self):
+        """Images whose neighbouring pixels are alike, as in photos."""
+        noise = torch.randn(64, 3, 36, 36, generator=torch.Generator().manual_seed(0))
+        return 3 * torch.nn.functional.avg_pool2d(noise, 5, stride=1)
+
+    def test_patches_of_the_first_batch_become_uncorrelated(self, images):
+        network = FastCNN((3, 32, 32), whiten=True).train()
+        before = self.patches_after(network, images)
+        network(images)
+        after = self.patches_after(network, images)
+        off = ~torch.eye(12, dtype=torch.bool)
+        assert after[off].abs().max() < 1e-3 < before[off].abs().max()
+        assert after.diag().max() < 1.001
+        assert torch.equal(network.stem.weight[:12], -network.stem.weight[12:])
+
+    def test_later_batches_and_tests_change_nothing(self, images):
+        network = FastCNN((3, 32, 32), whiten=True)
+        first = network.stem.weight.clone()
+        network.eval()(images)
+        assert torch.equal(network.stem.weight, first), "only training sets the filters"
+        network.train()(images)
+        chosen = network.stem.weight.clone()
+        assert not torch.equal(chosen, first)
+        network(5 * images)
+        assert torch.equal(network.stem.weight, chosen)
+
+    def test_a_saved_network_keeps_its_filters_and_a_fresh_state_sets_them_again(self, images):
+        fresh = FastCNN((3, 32, 32), whiten=True).state_dict()
+        fresh = {name: value.clone() for name, value in fresh.items()}
+        network = FastCNN((3, 32, 32), whiten=True).train()
+        network(images)
+        chosen = network.stem.weight.clone()
+        other = FastCNN((3, 32, 32), whiten=True).train()
+        other.load_state_dict(network.state_dict())
+        other(5 * images)
+        assert torch.equal(other.stem.weight, chosen)
+        network.load_state_dict(fresh)  # as a stage that resets its networks does
+        network(images)
+        assert torch.equal(network.stem.weight, chosen)
+
+    def test_no_optimiser_moves_the_filters(self):
+        names = {name for name, _ in FastCNN((3, 32, 32), whiten=True).named_parameters()}
+        assert "stem.bias" in names
+        assert "stem.weight" not in names

@@ -80,7 +80,7 @@ def test_a_failed_download_has_its_reason_in_the_error(hub_cache, monkeypatch):
 
     monkeypatch.setattr(weights, "_is_reachable", lambda: True)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
-    assert "could not be fetched (401 not allowed)" in message()
+    assert "could not be downloaded (401 not allowed)" in message()
 
 
 @pytest.mark.parametrize("proxies", [{"https": "http://proxy:3128"}])

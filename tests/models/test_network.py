@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from surelabel.models import Extractor, Network
+from surelabel.models import Extractor, Network, make_backbone
 from surelabel.models.mlp import MLP
 
 
@@ -159,3 +159,24 @@ def test_deepcopy_is_independent():
             parameter.add_(1)
     assert torch.equal(network(x).logits, before.logits)
     assert not torch.equal(copied(x).confidence_logit, before.confidence_logit)
+
+
+class TestMirror:
+    def test_tests_see_an_image_and_its_mirror_image_alike(self):
+        network = Network(make_backbone("fast_cnn", (3, 20, 20)), 3, indicator=True, mirror=True).eval()
+        x = torch.randn(4, 3, 20, 20)
+        plain = Network(make_backbone("fast_cnn", (3, 20, 20)), 3, indicator=True).eval()
+        plain.load_state_dict(network.state_dict())
+        for one, two, seen in zip(plain(x), plain(x.flip(3)), network(x), strict=True):
+            assert not torch.equal(one, two)
+            torch.testing.assert_close(seen, (one + two) / 2)
+
+    def test_training_and_vectors_are_as_without(self):
+        torch.manual_seed(0)
+        network = Network(make_backbone("fast_cnn", (3, 20, 20)), 3, mirror=True).train()
+        plain = Network(make_backbone("fast_cnn", (3, 20, 20)), 3).train()
+        plain.load_state_dict(network.state_dict())
+        x = torch.randn(4, 3, 20, 20)
+        assert torch.equal(network(x).logits, plain(x).logits)
+        flat = Network(make_backbone("mlp", (5,)), 3, mirror=True).eval()
+        assert flat(torch.randn(4, 5)).logits.shape == (4, 3)

@@ -110,7 +110,9 @@ class TestWeights:
         import huggingface_hub
 
         monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)
-        with pytest.raises(ConfigError, match=r"model.weights: timm/resnet18.* could not be fetched .* download https"):
+        with pytest.raises(
+            ConfigError, match=r"model.weights: timm/resnet18.* could not be downloaded .* download https"
+        ):
             start_from(make_backbone("timm:resnet18", (3, 32, 32)), "pretrained")
 
     def test_a_file_of_another_network_names_keys(self, whole, tmp_path):
@@ -171,7 +173,7 @@ class TestErrors:
     def test_without_the_package(self, monkeypatch):
         found = importlib.util.find_spec
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "timm" else found(name))
-        assert 'need the package timm: pip install "surelabel[vision]"' in error("timm:resnet18")
+        assert "needs the package timm: pip install 'surelabel[vision]'" in error("timm:resnet18")
 
     def test_another_fault_of_torchvision_is_reported(self, monkeypatch):
         usual = builtins.__import__

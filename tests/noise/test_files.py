@@ -184,7 +184,7 @@ class TestPlain:
         ("text", "fault"),
         [
             ("", r"a\.csv: an empty table"),
-            ("id,class\na,cat\n", r"a\.csv: there is no column 'label'; there are id, class"),
+            ("id,class\na,cat\n", r"a\.csv: there is no column 'label'; available: id, class"),
             ("id,label\na,cat\n\nb,\n", r"a\.csv, row 4: label is blank"),
             ("id,label\na,cat\n,dog\n", r"a\.csv, row 3: id is blank"),
             ("id,label\na,cat\nb\n", r"a\.csv, row 3: label is blank"),

@@ -44,7 +44,9 @@ class TestResume:
     )
     def test_other_noise_is_refused_and_the_difference_named(self, begun, changes, fault):
         edit(begun / "noise.json", **changes)
-        with pytest.raises(RunError, match=rf"noise\.json: the noise is not what this run began with: {fault}; start"):
+        with pytest.raises(
+            RunError, match=rf"noise\.json: the noise differs from that at the start of this run: {fault}; start"
+        ):
             resume(begun)
 
     def test_other_labels_in_the_data_are_refused(self, begun, blobs):
@@ -126,7 +128,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "fault"),
         [
-            (["--out", "a.npy"], "noise: none is configured"),
+            (["--out", "a.npy"], "noise: not configured"),
             (["--noise", "pair:0.3", "--out", "a.txt"], "expected FILE.npy or FILE.csv"),
             (["--noise", "pair:0.3", "--out", "none/a.npy"], "there is no folder none"),
             (["--noise", "pair:2", "--out", "a.npy"], "noise.rate"),

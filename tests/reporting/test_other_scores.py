@@ -39,8 +39,8 @@ def test_low_is_suspicious_whatever_the_tool(written, text, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name,score\na,1\n", "no column 'id', 'sample_id', .*; there are name, score"),
-        ("id,margin\na,1\n", "no column 'label_quality', .*'score', .*; there are id, margin"),
+        ("name,score\na,1\n", "no column 'id', 'sample_id', .*; available: name, score"),
+        ("id,margin\na,1\n", "no column 'label_quality', .*'score', .*; available: id, margin"),
         ("id,score\na,1\nb,many\n", "row 3: score is 'many'; expected a number"),
         ("id,score\na,nan\n", "row 2: score is 'nan'; expected a number"),
         ("id,score\na\n", "row 2: 1 cells for 2 columns"),

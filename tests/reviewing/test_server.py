@@ -280,5 +280,5 @@ def test_a_port_that_is_taken(copied, corpus_of):
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 takes a free one"):
+        with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 chooses a free one"):
             serve(run, corpus_of(run), audit(run), port, ready=lambda _: None)

@@ -95,3 +95,26 @@ def test_as_json(repeated):
     assert found["conflicts"] == [{"ids": ["0", "1"], "labels": [0, 1]}]
     assert found["duplicates"] == 2
     assert found["sizes"] == {"train": 20, "test": 6}
+
+
+class TestBusyCores:
+    """Threads that wait for each other are slow where other programs use their cores."""
+
+    @pytest.fixture
+    def note(self, repeated, monkeypatch):
+        def make(load, threads):
+            monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0))
+            monkeypatch.setattr("surelabel.training.cores.count_cores", lambda: 4)
+            return [text for text in plan(config_for(repeated, threads=threads)).warnings if "--threads" in text]
+
+        return make
+
+    def test_the_plan_says_how_many_threads_are_free(self, note):
+        assert note(load=2.6, threads=2) == [
+            "other programs keep about 2.6 of 4 cores busy, and 2 threads that wait for each other may be slower than "
+            "1: try --threads 1"
+        ]
+
+    def test_nothing_is_said_where_there_is_room(self, note):
+        assert note(load=2.4, threads=2) == []
+        assert note(load=9.0, threads=1) == []

@@ -89,9 +89,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(tiny, tmp_path,
     with pytest.raises(ConfigError, match=r"backbone.layers.1.weight is \(8, 6\) here"):
         started(tiny, tmp_path, first, model__options={"widths": [8], "norm": "none"})
     np.savez(tmp_path / "wide.npz", x=np.random.default_rng(0).normal(size=(20, 7)), y=np.arange(20) % 3)
-    with pytest.raises(
-        ConfigError, match=r"inputs have the shape \(6,\), and those of this run \(7,\); they must agree"
-    ):
+    with pytest.raises(ConfigError, match=r"inputs have the shape \(6,\), but those of this run \(7,\)"):
         started(tiny, tmp_path, first, data__source=str(tmp_path / "wide.npz"))
     with pytest.raises(RunError, match="not a run directory"):
         api.fit(tiny("car", train__warm_start=str(tmp_path)), tmp_path / "third")

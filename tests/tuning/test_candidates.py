@@ -49,7 +49,7 @@ def test_a_default_that_is_a_rule_is_called_default():
     [
         (config("mae"), None, "nothing to try for mae"),
         (config(momentum=0.5, regularisation=3), None, "regularisation, momentum are set"),
-        (config(momentum=0.5), {"momentum": [0.7, 0.9]}, "method.momentum: is set to 0.5"),
+        (config(momentum=0.5), {"momentum": [0.7, 0.9]}, "method.momentum: is both set to 0.5"),
         (config(), {"momentun": [0.7, 0.9]}, "did you mean momentum"),
         (config(), {"momentum": [0.7, 1.5]}, "method.momentum: input should be less than 1"),
         (config(), {"momentum": [0.7]}, "nothing to try for elr"),

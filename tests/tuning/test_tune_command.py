@@ -66,7 +66,7 @@ def test_it_is_stopped_and_resumed(tune):
 
     result, started = tune(*words, before=press_ctrl_c)
     assert (result.exit_code, result.stdout) == (130, "")
-    assert "Go on with the same command" in result.stderr
+    assert "Resume with the same command" in result.stderr
     done = [job.name for job in started]
     result, started = tune(*words)
     assert result.exit_code == 0, result.stderr

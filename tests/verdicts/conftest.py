@@ -76,6 +76,12 @@ def write_run(
     return run
 
 
+@pytest.fixture(scope="session")
+def made_run():
+    """The function that writes a made-up run to a path."""
+    return write_run
+
+
 @pytest.fixture
 def run_of(tmp_path):
     """Return a function that writes a made-up run: `run_of(rate=0.3)`."""

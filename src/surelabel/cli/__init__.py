@@ -8,6 +8,7 @@ from surelabel.cli.demo import demo
 from surelabel.cli.export import export
 from surelabel.cli.figures import figures
 from surelabel.cli.fit import fit
+from surelabel.cli.gate import gate
 from surelabel.cli.methods import methods
 from surelabel.cli.noise import noise
 from surelabel.cli.options import app
@@ -27,6 +28,7 @@ __all__ = [
     "export",
     "figures",
     "fit",
+    "gate",
     "main",
     "methods",
     "noise",

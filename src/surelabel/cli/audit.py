@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Json, Run, app
+from surelabel.cli.options import Json, Run, Trust, app
 from surelabel.cli.output import output_file
 
 if TYPE_CHECKING:
@@ -26,7 +26,16 @@ SHORT_NAMES = {"suggested_probability": "p(suggested)", "p_wrong": "p(wrong)"}
 @app.command()
 def audit(
     run: Run,
-    out: Annotated[Path | None, typer.Option(metavar="FILE.csv", help="Where to write. Default: RUN/audit.csv")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Judge the labels of these new data of the same classes, without training."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv", help="Where to write. Default: RUN/audit.csv, or RUN/audit-NAME.csv with --data"
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(metavar="N", min=0, help="Number of rows to show.")] = 20,
     budget: Annotated[
         int | None,
@@ -37,6 +46,7 @@ def audit(
     min_probability: Annotated[
         float, typer.Option(metavar="P", min=0, max=1, help="P(wrong) from which a label looks wrong.")
     ] = 0.5,
+    trust: Trust = False,
     json: Json = False,
 ) -> None:
     """Rank the labels of a finished run by suspicion and estimate how many are wrong."""
@@ -44,11 +54,18 @@ def audit(
     from surelabel.verdicts import audit
 
     opened = RunDir.open(run)
-    if out is not None:  # only then: the readers of data load PyTorch
-        from surelabel.data.protected_files import refuse_overwriting_inputs
+    if out is not None or data is not None:  # only then: the readers of data load PyTorch
+        from surelabel.config import DataConfig
+        from surelabel.data.protected_files import list_input_files, refuse_overwriting_inputs
 
-        refuse_overwriting_inputs(out, [opened])
-    table, file = audit(opened, min_probability=min_probability), output_file(out, run / "audit.csv")
+        refuse_overwriting_inputs(out, [opened], [] if data is None else list_input_files(DataConfig(source=data)))
+    if data is None:
+        table, file = audit(opened, min_probability=min_probability), output_file(out, run / "audit.csv")
+    else:
+        from surelabel import api
+
+        table = api.audit(opened, data=data, min_probability=min_probability, trust=trust)
+        file = output_file(out, run / f"audit-{Path(data).resolve().stem}.csv")
     table.to_csv(file)
     plans = table.budgets() if budget is None else [table.expected(budget)]
     if json:

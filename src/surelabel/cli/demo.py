@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from surelabel.runs.run_dir import RunDir
 
 EPOCHS = 200
+QUICK_EPOCHS = 20
 SETTINGS: Mapping[str, Any] = {
     # Exactly four of ten labels are wrong: with `include_true_class` some would stay right.
     "noise": {"kind": "symmetric", "rate": 0.4, "include_true_class": False},
@@ -55,6 +56,9 @@ def demo(
         int,
         typer.Option(metavar="N", min=1, help="Training epochs; fewer are faster but show a weaker effect."),
     ] = EPOCHS,
+    quick: Annotated[
+        bool, typer.Option("--quick", help=f"Train for at most {QUICK_EPOCHS} epochs, in about ten seconds.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the two runs in this new folder. Default: keep none")
     ] = None,
@@ -64,6 +68,7 @@ def demo(
     json: Json = False,
 ) -> None:
     """Compare cross entropy and CAR on digits with 40 % wrong labels, in less than a minute."""
+    epochs = min(epochs, QUICK_EPOCHS) if quick else epochs
     figure = figure or (out or Path("surelabel-demo")) / "memorisation.png"
     check_places(out, figure)
     runs, results = {}, {}
@@ -148,7 +153,7 @@ def story(results: Mapping[str, Mapping[str, float]], noise: float) -> list[str]
         f"On test digits with right labels cross entropy ends at {plain['test_accuracy']:.1%} ({best}), "
         f"CAR at {car['test_accuracy']:.1%}.",
         f"CAR's targets name the true class of {car['correction_accuracy']:.1%} of the training digits; sorted by its "
-        f"`quality`, a wrong label stands before a right one {car['quality_auroc']:.1%} of the time.",
+        f"`quality`, a wrong label ranks before a right one {car['quality_auroc']:.1%} of the time.",
     ]
     return [sentence.replace("%", " %") for sentence in sentences]
 

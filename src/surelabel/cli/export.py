@@ -53,6 +53,15 @@ def export(
         ),
     ] = "last",
     images: Annotated[str | None, typer.Option(metavar="link|copy", help="The images too, in class folders.")] = None,
+    formats: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Also write files for another tool: label-studio, fiftyone, cleanlab, datalab or hf (Hugging Face). "
+            "May be repeated.",
+        ),
+    ] = None,
     undo: Annotated[bool, typer.Option("--undo", help="Remove what an export wrote.")] = False,
     onnx: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the trained model as ONNX instead.")] = None,
     force: Annotated[
@@ -78,7 +87,8 @@ def export(
         from surelabel.exporting import Rules
 
         rules = Rules(accept, min_probability, class_cap)
-        _write(run, folder, rules, json, rewrite=rewrite or [], images=images, force=force, annotators=annotators)
+        chosen = {"rewrite": rewrite or [], "formats": formats or []}
+        _write(run, folder, rules, json, images=images, force=force, annotators=annotators, **chosen)
 
 
 def _write(
@@ -91,9 +101,11 @@ def _write(
     images: str | None,
     force: bool,
     annotators: str,
+    formats: list[str],
 ) -> None:
     from surelabel.data.sources.image_files import original_files
     from surelabel.data.sources.objects import is_object
+    from surelabel.data.sources.tables.row_cells import read_texts
     from surelabel.exporting import export
     from surelabel.runs.decisions import FILE_NAME, REMOVE, RULES, UNSURE, Journal
     from surelabel.runs.locate import config_from_here
@@ -107,9 +119,21 @@ def _write(
         raise ConfigError(f"--annotators {annotators}: expected {', '.join(RULES)}")
     table = audit(run_dir, annotators=annotators)
     decisions = Journal(run / FILE_NAME, rule=annotators).decisions()
-    paths = original_files(config_from_here(run_dir).data, map(str, table.columns["id"])) if images else None
+    here = config_from_here(run_dir).data
+    texts = read_texts(here) if formats else None
+    paths = original_files(here, map(str, table.columns["id"])) if images or (formats and texts is None) else None
     written = export(
-        run_dir, table, decisions, folder, rules=rules, rewrite=rewrite, images=images, paths=paths, force=force
+        run_dir,
+        table,
+        decisions,
+        folder,
+        rules=rules,
+        rewrite=rewrite,
+        images=images,
+        paths=paths,
+        force=force,
+        formats=formats,
+        texts=texts,
     )
     for text in written.warnings:
         console.tell(f"note: {text}")
@@ -162,15 +186,19 @@ def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) 
 
 def _retrain_command(run: "RunDir", export: Path) -> list[str]:
     """Return the command that trains on the cleaned labels from the current folder."""
+    from surelabel.config import MethodConfig
     from surelabel.runs.locate import moved_paths
+    from surelabel.runs.run_dir import RECORDED
 
     files = ["--labels", str(export / "cleaned.csv"), "--trusted", str(export / "decisions.csv")]
     named = ("data.labels", "data.trusted", "noise.path")
     settings = [f"{name}={dumps(path)}" for name, path in moved_paths(run).items() if name not in named]
+    # A run that another loop recorded names no method of ours.
+    method = ["--method", MethodConfig().name] if RECORDED in run.data() else []
     # The cleaned labels already contain the added noise.
     settings += [] if run.config().noise is None else ["noise=null"]
     changes = [word for setting in settings for word in ("--set", setting)]
-    return ["surelabel", "fit", "--config", str(run.path / "config.json"), *files, *changes]
+    return ["surelabel", "fit", "--config", str(run.path / "config.json"), *method, *files, *changes]
 
 
 def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:

@@ -34,7 +34,7 @@ def figures(
         typer.Option("--from", metavar="FOLDER", help="Folder of runs. May be repeated. Default: reproduction"),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where to write. Default: figures in the first folder")
+        Path | None, typer.Option(metavar="DIR", help="Folder to write to. Default: figures in the first folder")
     ] = None,
     json: Json = False,
 ) -> None:

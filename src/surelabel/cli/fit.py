@@ -38,7 +38,7 @@ def fit(
     ] = None,
     log: Log = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Train nothing; say what would be done, as `plan` does.")
+        bool, typer.Option("--dry-run", help="Show what would be done, as `plan` does, without training.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -107,12 +107,14 @@ def saying_how_to_resume(run: Path | None) -> Iterator[None]:
         if run is None or not (run / "data.json").is_file():
             raise
         place = shlex.quote(str(run))
-        raise RunError(f"{describe_os_error(error)}; all that was saved is kept: surelabel resume {place}") from error
+        raise RunError(
+            f"{describe_os_error(error)}; what was saved is intact, resume with: surelabel resume {place}"
+        ) from error
     except Interrupted as error:
         console.tell(
             "stopped"
             if run is None
-            else f"stopped; the state is saved. Go on with: surelabel resume {shlex.quote(str(run))}"
+            else f"stopped; the state is saved. Resume with: surelabel resume {shlex.quote(str(run))}"
         )
         # The launcher kills all processes if one fails, so only rank 0 exits with an error.
         raise typer.Exit(

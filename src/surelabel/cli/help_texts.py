@@ -1,10 +1,9 @@
 """Defaults and choices for help texts, from the configuration; PyTorch is not imported for them."""
 
-from pathlib import Path
 from typing import get_args
 
-import surelabel
 from surelabel.config import RunConfig
+from surelabel.methods import names
 
 
 def default_text(field: str) -> str:
@@ -22,5 +21,5 @@ def choices_text(field: str) -> str:
 
 
 def method_names() -> str:
-    """List the methods by their files: importing them would load PyTorch."""
-    return ", ".join(sorted(file.stem for file in (Path(surelabel.__file__).parent / "methods").glob("[!_]*.py")))
+    """List the methods, without importing them."""
+    return ", ".join(names())

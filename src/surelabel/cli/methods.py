@@ -7,6 +7,7 @@ import typer
 
 from surelabel import console
 from surelabel.cli.options import Json, app
+from surelabel.methods import check_name, names
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,9 +25,7 @@ def methods(
     json: Json = False,
 ) -> None:
     """List the training methods, or show one of them with its options."""
-    from surelabel.methods import names
-
-    found = [describe(one) for one in (names() if name is None else [name])]
+    found = [describe(one) for one in (names() if name is None else [check_name(name)])]
     if json:
         console.say_json(found)
     elif name is None:
@@ -60,6 +59,8 @@ def _say_method(method: dict[str, Any]) -> None:
     console.say_prose(
         f"{method['name']}: {method['summary']}\n{method['paper']}, {method['year']} ({method['kind']})\n"
     )
+    if method["when"]:
+        console.say_prose(f"{method['when']}\n")
     console.say_prose(
         f"Networks: {method['networks']}. Passes a step: {method['forward_passes']} forward, "
         f"{method['backward_passes']} backward. Stages: {', '.join(method['stages'])}. "
@@ -104,6 +105,7 @@ def describe(name: str) -> dict[str, Any]:
     ]
     summary = (inspect.getdoc(method) or "").partition("\n")[0]
     about = {"name": name, "year": method.year, "kind": method.kind, "summary": summary, "paper": method.paper}
+    about["when"] = method.when
     tried = {"candidates": dict(method.candidates.values), "candidates_from": method.candidates.source}
     return {**about, **describe_training(method), "options": options, **tried}
 

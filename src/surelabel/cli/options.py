@@ -21,7 +21,9 @@ from surelabel.cli.flags import naming_flags
 from surelabel.cli.help_texts import choices_text, default_text, method_names
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, SurelabelError, describe_os_error
+from surelabel.methods import check_name
 from surelabel.overrides import parsed_assignment, read_config, set_field
+from surelabel.overrides import recipe as find_recipe
 
 if TYPE_CHECKING:
     from surelabel.jobs import Backend
@@ -33,6 +35,7 @@ COMMANDS = (
     "plan",
     "resume",
     "audit",
+    "gate",
     "predict",
     "report",
     "figures",
@@ -102,7 +105,8 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print the result as one line of JSON.")]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Import the run's method even if it is not part of surelabel: it runs code.")
+    bool,
+    typer.Option("--trust", help="Import the run's method even if it is not part of surelabel. This runs its code."),
 ]
 Device = Annotated[
     str | None,
@@ -197,7 +201,7 @@ def configuration(
         str | None,
         typer.Option(
             metavar="refuse|skip",
-            help="Rows whose image, text or features cannot be read: stop, or go on without them. Default: refuse",
+            help="Rows whose image, text or features cannot be read: stop, or leave them out. Default: refuse",
         ),
     ] = None,
     noise: Annotated[
@@ -224,6 +228,14 @@ def configuration(
             f"timm:NAME; for text hf:NAME or sentence:NAME (docs/networks.md). {default_text('model.name')}",
         ),
     ] = None,
+    recipe: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Settings that belong together; other options override them. fast trains small photos in few epochs "
+            "(docs/results/speed.md). Default: none",
+        ),
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(
@@ -236,7 +248,8 @@ def configuration(
         int | None, typer.Option(metavar="N", help=f"Training epochs. {default_text('train.epochs')}")
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option(metavar="N", help=f"Most rows per batch. {default_text('train.batch_size')}")
+        int | None,
+        typer.Option(metavar="N", help=f"Maximum number of rows per batch. {default_text('train.batch_size')}"),
     ] = None,
     rate: Annotated[
         float | None, typer.Option(metavar="X", help=f"Highest learning rate. {default_text('optimiser.rate')}")
@@ -255,7 +268,8 @@ def configuration(
         ),
     ] = None,
     warm_start: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Start from the weights of a finished run. Default: random ones")
+        str | None,
+        typer.Option(metavar="RUN", help="Start from the weights of a finished run. Default: random weights"),
     ] = None,
     device: Device = None,
     devices: Devices = None,
@@ -286,6 +300,8 @@ def configuration(
 ) -> RunConfig:
     """Combine all settings, and check what can be checked without the data."""
     content: dict[str, Any] = {} if config is None else read_config(config)
+    for field, value in {} if recipe is None else find_recipe(recipe).items():
+        set_field(content, field, value)
     named = {
         "data.source": data,
         "data.root": root,
@@ -317,12 +333,14 @@ def configuration(
     assignments = [parsed_assignment(assignment) for assignment in set_ or []]
     for assignment in assignments:
         set_field(content, *assignment)
-    settings = _train_as_long(_validate(content))
+    settings = _validate(content)
+    check_name(settings.method.name)
+    settings = _train_as_long(settings)
     typed = method is not None or any(name in ("method", "method.name") for name, _ in assignments)
     if config is not None and settings.method.is_foreign and not (typed or trust):
         raise ConfigError(
-            f"{config}: its method {settings.method.name} is not part of surelabel; --trust imports it, "
-            "--method NAME chooses another"
+            f"{config}: its method {settings.method.name} is not part of surelabel; import it with "
+            "--trust, or choose another with --method NAME"
         )
     return settings
 
@@ -351,7 +369,7 @@ def _choose_features(content: dict[str, Any], features: str | None, model: str |
     if features is None:
         return
     if model is not None:
-        raise ConfigError("--features names the network whose features are used; leave out --model")
+        raise ConfigError("--features already names the network; leave out --model")
     name, _, file = features.partition("=")
     content["model"] = {"name": name, "weights": file or "pretrained", "cache_features": True}
 
@@ -382,7 +400,7 @@ def make_backend(workers: int | None, ray: str | None) -> "Backend":
     if ray is None:
         return LocalBackend(workers or 1)
     if workers is not None:
-        raise ConfigError("--workers is for this machine and --ray for a cluster, which has its own; give one of them")
+        raise ConfigError("--workers and --ray exclude each other: a Ray cluster has its own workers")
     return RayBackend(ray)
 
 

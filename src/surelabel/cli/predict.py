@@ -21,7 +21,7 @@ def predict(
     run: Run,
     data: Annotated[str, typer.Argument(metavar="DATA", help="Inputs like those of the run; labels are not needed.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Where to write. Default: RUN/predictions-DATA.csv")
+        Path | None, typer.Option(metavar="FILE.csv", help="File to write. Default: RUN/predictions-DATA.csv")
     ] = None,
     trust: Trust = False,
     json: Json = False,

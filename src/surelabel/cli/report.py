@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run directories; several are compared.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Where to write. Default: report.html in the first run")
+        Path | None, typer.Option(metavar="FILE.html", help="File to write. Default: report.html in the first run")
     ] = None,
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also write the figures here, as png and svg.")
     ] = None,
     scores: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE.csv", help="Scores of another tool, by id, to compare with.")
+        list[Path] | None,
+        typer.Option(metavar="FILE.csv", help="CSV with scores of another tool, by id, to compare with."),
     ] = None,
     json: Json = False,
 ) -> None:

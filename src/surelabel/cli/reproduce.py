@@ -84,19 +84,21 @@ def reproduce(
     only: Annotated[
         str | None,
         typer.Option(
-            metavar="KEY=VALUE,...", help="Only some cells, such as method=car,noise=symmetric:0.4. Default: all"
+            metavar="KEY=VALUE,...", help="Run only some cells, such as method=car,noise=symmetric:0.4. Default: all"
         ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(metavar="ROOT", help="Folder with a folder for each data set.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="ROOT", help="Folder that contains one folder per data set.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Folder of runs and tables; tables share equal runs. Default: reproduction/SCALE"
+            metavar="FOLDER", help="Folder for runs and tables, which share identical runs. Default: reproduction/SCALE"
         ),
     ] = None,
     workers: Workers = None,
     ray: Ray = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Train nothing; list the runs.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs without training.")] = False,
     json: Json = False,
 ) -> None:
     """Train the runs of a table or figure of the paper; show the published numbers beside ours.
@@ -131,7 +133,7 @@ def _run(request: Request, trials: "list[Trial]", backend: "Backend") -> "Outcom
     except KeyboardInterrupt:
         _write_tables(request)
         console.tell(
-            f"stopped; the states are saved. Go on with the same command. Tables so far: {request.tables_folder}"
+            f"stopped; the states are saved. Resume with the same command. Tables so far: {request.tables_folder}"
         )
         raise typer.Exit(130) from None
 

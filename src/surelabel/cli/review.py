@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 @app.command()
 def review(
     run: Run,
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Port of the page; 0 takes a free one.")] = 0,
-    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Show the page in a browser.")] = True,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="Port of the page; 0 chooses a free one.")
+    ] = 0,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     by: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who decides. Default: the user of this computer")
+        str | None,
+        typer.Option(metavar="NAME", help="Name to store with each decision. Default: your user name on this computer"),
     ] = None,
     annotator: Annotated[
         str | None,
@@ -28,11 +31,13 @@ def review(
     ] = None,
     random: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Begin with N labels drawn at random: they tell how many are wrong."),
+        typer.Option(
+            metavar="N", min=1, help="Start with N labels drawn at random, which estimate how many are wrong."
+        ),
     ] = None,
     accept_damage: Annotated[
         bool,
-        typer.Option("--accept-damage", help="Go on without decisions that a damaged decisions.jsonl lost; no page."),
+        typer.Option("--accept-damage", help="Accept the loss of decisions in a damaged decisions.jsonl, and exit."),
     ] = False,
 ) -> None:
     """Go through suspicious labels on a local page; decisions are kept in RUN/decisions.jsonl."""

@@ -29,13 +29,14 @@ KIND = "kind"
 @app.command()
 def settings(
     part: Annotated[
-        str | None, typer.Argument(metavar="PART", help="Only these: data, noise, method, model, optimiser or train.")
+        str | None,
+        typer.Argument(metavar="PART", help="Show only one part: data, noise, method, model, optimiser or train."),
     ] = None,
     json: Json = False,
 ) -> None:
     """List every setting that --set takes, with its type, default and meaning."""
     if part is not None and part not in RunConfig.model_fields:
-        raise ConfigError(f"there is no part {part!r}; there are {', '.join(RunConfig.model_fields)}")
+        raise ConfigError(f"there is no part {part!r}; available: {', '.join(RunConfig.model_fields)}")
     found = [row for row in list_settings() if part is None or row["name"].startswith(f"{part}.")]
     if json:
         console.say_json(found)

@@ -29,7 +29,8 @@ def tune(
         ),
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(metavar="MINUTES", help="Start no further run after this time. Default: no limit")
+        float | None,
+        typer.Option(metavar="MINUTES", help="Start no new run after this many minutes. Default: no limit"),
     ] = None,
     out: Annotated[
         Path | None,
@@ -38,7 +39,7 @@ def tune(
     workers: Workers = None,
     ray: Ray = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Train nothing; list the candidates and the cost.")
+        bool, typer.Option("--dry-run", help="List the candidates and the cost without training.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -85,7 +86,7 @@ def _run(
         with show_progress(console.tell) as progress:
             return tune(settings, folder, candidates=values, backend=backend, budget=budget, progress=progress)
     except KeyboardInterrupt:
-        console.tell("stopped; the states are saved. Go on with the same command")
+        console.tell("stopped; the states are saved. Resume with the same command")
         raise typer.Exit(130) from None
 
 
@@ -108,7 +109,7 @@ def _report(tuning: "Tuning", seconds: float, json: bool) -> None:
     )
     console.say(f"Files: {', '.join(map(str, written))}")
     if not tuning.is_complete:
-        console.tell("the budget is used up; the same command goes on with the search")
+        console.tell("the budget is used up; the same command resumes the search")
     if tuning.chosen is None:
         console.tell("no candidate was trained to its end")
     else:

@@ -13,7 +13,14 @@ SMALLEST_WEIGHT = 1e-12
 
 
 class Outputs(NamedTuple):
-    """The output of a network for B inputs."""
+    """The output of a network for B inputs.
+
+    >>> import torch
+    >>> from surelabel.core import Outputs
+    >>> outputs = Outputs(torch.zeros(1, 3), torch.zeros(1, 8), confidence_logit=torch.zeros(1))
+    >>> outputs.tau
+    tensor([0.5000])
+    """
 
     logits: Tensor
     """(B, K)"""
@@ -36,6 +43,13 @@ class Batch:
 
     Ranks have equally many rows, to one. If a batch has fewer rows than there are ranks, each rank
     without any has a padding row with index -1 and weight 0.
+
+    >>> import torch
+    >>> from surelabel.core import Batch
+    >>> index, label, weight = torch.tensor([[4, 7, -1], [0, 1, 0], [1, 1, 0]])
+    >>> batch = Batch(index, (torch.zeros(3, 2),), label, weight)
+    >>> batch.mean(torch.tensor([1.0, 3.0, 100.0]))  # the last row is padding
+    tensor(2.)
     """
 
     index: Tensor

@@ -17,12 +17,22 @@ from torch import Tensor
 
 
 def world_size() -> int:
-    """Return the number of processes that train together."""
+    """Return the number of processes that train together.
+
+    >>> from surelabel.core import world_size
+    >>> world_size()
+    1
+    """
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def rank() -> int:
-    """Return the number of this process, counted from 0."""
+    """Return the number of this process, counted from 0.
+
+    >>> from surelabel.core import rank
+    >>> rank()
+    0
+    """
     return dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
 
 
@@ -71,7 +81,13 @@ def _all_gather(x: Tensor, counts: list[int]) -> Tensor:
 
 
 def total(x: Tensor) -> Tensor:
-    """Return the sum of `x` over all processes."""
+    """Return the sum of `x` over all processes.
+
+    >>> import torch
+    >>> from surelabel.core import total
+    >>> total(torch.tensor([1.0, 2.0]))  # one process: the values themselves
+    tensor([1., 2.])
+    """
     if world_size() == 1:
         return x
     if x.dtype == torch.int16:  # gloo has no sums and gathers of it
@@ -81,7 +97,13 @@ def total(x: Tensor) -> Tensor:
 
 
 def gathered(x: Tensor) -> Tensor:
-    """Return the rows of `x` from all processes, in rank order."""
+    """Return the rows of `x` from all processes, in rank order.
+
+    >>> import torch
+    >>> from surelabel.core import gathered
+    >>> gathered(torch.tensor([3, 1])).sort().values  # sorts the rows of all processes
+    tensor([1, 3])
+    """
     if world_size() == 1:
         return x
     if x.dtype == torch.bool:
@@ -95,5 +117,13 @@ def gathered(x: Tensor) -> Tensor:
 
 
 def own_rows(everything: Tensor, given: Tensor) -> Tensor:
-    """Return this process's rows of a row-by-row function of `gathered(given)`."""
+    """Return this process's rows of a row-by-row function of `gathered(given)`.
+
+    >>> import torch
+    >>> from surelabel.core import gathered, own_rows
+    >>> loss = torch.tensor([0.2, 0.6])
+    >>> everyone = gathered(loss)
+    >>> own_rows(everyone > everyone.mean(), loss)  # compared with the rows of all processes
+    tensor([False,  True])
+    """
     return everything if world_size() == 1 else torch.split(everything, _row_counts(given))[rank()]

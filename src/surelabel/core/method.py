@@ -17,7 +17,13 @@ from surelabel.core.tables import ClassTable, Form, TableForm
 Published = float | Literal["published"] | None
 """An option of a stage's optimiser: a value, the paper's for SGD, or None, the run's."""
 Problem = Literal["settings", "chance"]
-"""What `advice` is about: the settings, before training, or training that stays at chance."""
+"""What `advice` is about: the settings, before training, or training that stays at chance.
+
+>>> from typing import get_args
+>>> from surelabel.core import Problem
+>>> get_args(Problem)
+('settings', 'chance')
+"""
 
 
 class NetworkFactory(Protocol):
@@ -36,7 +42,16 @@ class RowReader(Protocol):
 
 @dataclass(frozen=True)
 class Opinion:
-    """What models that have not seen a row's own label say of its class."""
+    """What models that have not seen a row's own label say of its class.
+
+    >>> import torch
+    >>> from surelabel.core import Opinion
+    >>> transition = torch.tensor([[0.9, 0.1], [0.3, 0.7]])  # 30 % of class 1 are labelled 0
+    >>> opinion = Opinion(probability=torch.tensor([[0.2, 0.8]]), transition=transition)
+    >>> joint = opinion.probability * opinion.transition[:, 0]  # of a row that is labelled 0
+    >>> joint / joint.sum()
+    tensor([[0.4286, 0.5714]])
+    """
 
     probability: "RowReader"
     """(N, K) probabilities of the true class, by the input alone; slices of rows are read."""
@@ -51,7 +66,15 @@ def no_opinion() -> Opinion | None:
 
 @dataclass(frozen=True)
 class Task:
-    """What a method may know about the job: neither clean labels nor the noise rate."""
+    """What a method may know about the job: neither clean labels nor the noise rate.
+
+    >>> import torch
+    >>> from surelabel.core import Task
+    >>> given = torch.tensor([0, 1, 1])
+    >>> task = Task(2, 3, given, epochs=100, network=lambda: torch.nn.Linear(4, 2))
+    >>> task.epochs_of(60 / 500)  # a paper warms up for 60 of 500 epochs
+    12
+    """
 
     num_classes: int
     num_samples: int
@@ -103,7 +126,13 @@ class Task:
 
 @dataclass(frozen=True, init=False)
 class Candidates:
-    """Values that `surelabel tune` tries for a method's most sensitive options."""
+    """Values that `surelabel tune` tries for a method's most sensitive options.
+
+    >>> from surelabel.core import Candidates
+    >>> candidates = Candidates("The grid of the paper.", momentum=(0.9, 0.7), threshold=(0.5,))
+    >>> candidates.values["momentum"]
+    (0.9, 0.7)
+    """
 
     source: str
     """Where the values come from, in a sentence."""
@@ -117,7 +146,14 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Step:
-    """The result of a training step."""
+    """The result of a training step.
+
+    >>> import torch
+    >>> from surelabel.core import Step
+    >>> step = Step({"loss": torch.tensor(0.7), "penalty": 0.5 * torch.tensor(0.2)})
+    >>> sum(step.terms.values())
+    tensor(0.8000)
+    """
 
     terms: Mapping[str, Tensor]
     """Named scalars, already weighted; their sum is the objective."""
@@ -129,7 +165,14 @@ class Step:
 
 @dataclass(frozen=True)
 class TargetTable:
-    """A table of targets that a method corrects as it trains."""
+    """A table of targets that a method corrects as it trains.
+
+    >>> import torch
+    >>> from surelabel.core import SampleStore, TargetTable
+    >>> table = TargetTable(SampleStore.one_hot(torch.tensor([0, 1, 1]), num_classes=2))
+    >>> table.store.read(torch.tensor([1]))
+    tensor([[0., 1.]])
+    """
 
     store: ClassTable
     """(N, K) targets; rows need not sum to one."""
@@ -156,6 +199,24 @@ class Method(nn.Module):
     `target_tables` and `advice`. The keyword-only arguments of `__init__` are its options. The
     command line, the configuration file and the estimator read them there; the class docstring
     explains each in a line `name: text` under "Options".
+
+    >>> import torch
+    >>> from surelabel.core import Batch, Clock, Method, Step, Task
+    >>> from surelabel.losses import cross_entropy
+    >>> class Plain(Method):
+    ...     def __init__(self, task: Task) -> None:
+    ...         super().__init__(task)
+    ...         self.network = task.network()
+    ...
+    ...     def step(self, batch: Batch, clock: Clock) -> Step:
+    ...         logits = self.network(batch.x).logits
+    ...         return Step({"loss": batch.mean(cross_entropy(logits, batch.label))}, seen=logits)
+    >>> given = torch.tensor([0, 1, 1])
+    >>> method = Plain(Task(2, 3, given, epochs=20, network=lambda: torch.nn.Linear(4, 2)))
+    >>> [(stage.name, stage.epochs) for stage in method.stages()]
+    [('train', 20)]
+
+    docs/add-a-method.md explains a complete method.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -169,6 +230,8 @@ class Method(nn.Module):
     year: ClassVar[int] = 0
     kind: ClassVar[str] = ""
     """loss, correction, selection, label correction, regularisation or semi-supervised."""
+    when: ClassVar[str] = ""
+    """When to use it, in a sentence or two, for people who choose a method."""
     resists_wrong_labels: ClassVar[bool] = True
     """Whether it is meant for wrong labels; a run of one that is not is told to use another."""
     forward_passes: ClassVar[float] = 1

@@ -12,7 +12,16 @@ from surelabel.core.stages import Clock, View
 
 
 class Record(Protocol):
-    """The history of every training sample, as (N,) tensors; it comes from training steps."""
+    """The history of every training sample, as (N,) tensors; it comes from training steps.
+
+    >>> import torch
+    >>> from types import SimpleNamespace
+    >>> from surelabel.core import Record
+    >>> def often_forgotten(record: Record) -> torch.Tensor:
+    ...     return torch.nonzero(record.forgotten > 1).squeeze(1)
+    >>> often_forgotten(SimpleNamespace(forgotten=torch.tensor([0, 3, 1, 2])))  # in a test
+    tensor([1, 3])
+    """
 
     @property
     def visits(self) -> Tensor:
@@ -40,7 +49,16 @@ class Record(Protocol):
 
 
 class Run(Protocol):
-    """The handle for `plan`, `then` and `stop`; it hides loaders, optimisers, ranks and paths."""
+    """The handle for `plan`, `then` and `stop`; it hides loaders, optimisers, ranks and paths.
+
+    >>> from types import SimpleNamespace
+    >>> from surelabel.core import Run
+    >>> def has_converged(run: Run) -> bool:  # for Stage(..., stop=has_converged)
+    ...     losses = [row["loss"] for row in run.history]
+    ...     return len(losses) > 1 and losses[-1] > 0.99 * losses[-2]
+    >>> has_converged(SimpleNamespace(history=[{"loss": 1.0}, {"loss": 0.998}]))  # in a test
+    True
+    """
 
     @property
     def clock(self) -> Clock:
@@ -73,7 +91,15 @@ class Run(Protocol):
 
 @dataclass(frozen=True)
 class Rows:
-    """A chunk of C training rows at the end of a run, equal on all ranks."""
+    """A chunk of C training rows at the end of a run, equal on all ranks.
+
+    >>> import torch
+    >>> from surelabel.core import Rows
+    >>> probability = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
+    >>> rows = Rows(torch.tensor([5, 6]), torch.tensor([0, 1]), probability, record=None)
+    >>> rows.at_given(rows.prediction)
+    tensor([0.9000, 0.2000])
+    """
 
     index: Tensor
     """(C,) positions in the training set."""
@@ -96,7 +122,15 @@ class Rows:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on C given labels."""
+    """The verdict on C given labels.
+
+    >>> import torch
+    >>> from surelabel.core import Verdict
+    >>> corrected = torch.tensor([[0.9, 0.1], [0.7, 0.3]])
+    >>> verdict = Verdict(quality=torch.tensor([0.9, 0.3]), corrected=corrected)
+    >>> verdict.corrected.argmax(1)
+    tensor([0, 0])
+    """
 
     quality: Tensor
     """(C,) in [0, 1]; low is suspicious."""

@@ -21,7 +21,13 @@ def seed_of(*parts: object) -> int:
 
 @dataclass(frozen=True)
 class Clock:
-    """A point in training. Epochs count from 1 within the stage, as in the paper."""
+    """A point in training. Epochs count from 1 within the stage, as in the paper.
+
+    >>> from surelabel.core import Clock
+    >>> clock = Clock("train", epoch=3, epochs=10, step=5, steps=10, run_fraction=0.25)
+    >>> clock.progress
+    2.5
+    """
 
     stage: str
     epoch: int
@@ -49,7 +55,13 @@ class Clock:
 
 @dataclass(frozen=True)
 class View:
-    """Which rows to iterate over, and how to augment them."""
+    """Which rows to iterate over, and how to augment them.
+
+    >>> import torch
+    >>> from surelabel.core import View
+    >>> View(torch.tensor([0, 2]), copies=2)  # two rows, each augmented twice
+    View(indices=tensor([0, 2]), augment=True, copies=2, batch_size=None)
+    """
 
     indices: Tensor | None = None
     """(n,) positions in the training set; None means all rows."""
@@ -69,6 +81,14 @@ class Pass:
     """One walk over `views` that calls `step(batch, clock)`, with batches of further views by name.
 
     The first view sets the length and is seen exactly once; the others cycle.
+
+    >>> import torch
+    >>> from surelabel.core import Pass, Step, View
+    >>> def step(batch, clock, unlabelled):
+    ...     return Step({"loss": batch.mean(batch.x.sum(1)) + unlabelled.mean(unlabelled.x.sum(1))})
+    >>> chosen, others = torch.tensor([0, 1]), torch.tensor([2, 3])
+    >>> sorted(Pass(step, {"labelled": View(chosen), "unlabelled": View(others)}).views)
+    ['labelled', 'unlabelled']
     """
 
     step: "Callable[..., Step]"
@@ -77,7 +97,14 @@ class Pass:
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of training; its results are buffers, which later stages see and which resume."""
+    """A part of training; its results are buffers, which later stages see and which resume.
+
+    >>> from surelabel.core import Stage
+    >>> def step(batch, clock): ...
+    >>> stages = [Stage("warm up", 10, step), Stage("train", 90, step, reset="new", rate=0.01)]
+    >>> sum(stage.epochs for stage in stages)
+    100
+    """
 
     name: str
     epochs: int

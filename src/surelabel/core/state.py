@@ -27,6 +27,14 @@ class SampleStore(nn.Module):
     sees all writes. Small tables are replicated; after `distribute(shard=True)` each rank holds a
     contiguous block of rows. Index -1 (padding) may be read and is never written. The saved state
     is always the whole table, so that it loads on any number of processes.
+
+    >>> import torch
+    >>> from surelabel.core import SampleStore
+    >>> targets = SampleStore.one_hot(torch.tensor([0, 1, 1]), num_classes=2)
+    >>> targets.blend(torch.tensor([2]), torch.tensor([[0.8, 0.2]]), momentum=0.5)
+    >>> targets.read(torch.tensor([2, 0]))
+    tensor([[0.4000, 0.6000],
+            [1.0000, 0.0000]])
     """
 
     rows: Tensor
@@ -182,6 +190,15 @@ class EMA(nn.Module):
 
     `decay` multiplies the OLD weights. It may be a function of the number of updates, counted from
     1. Buffers (batch-norm statistics, counters) are copied.
+
+    >>> import torch
+    >>> from surelabel.core import EMA
+    >>> network = torch.nn.Linear(1, 1)
+    >>> average = EMA(network, decay=0.9)
+    >>> network.weight.data += 1  # a step of the optimiser
+    >>> average.advance()
+    >>> (network.weight - average.network.weight).detach()
+    tensor([[0.9000]])
     """
 
     updates: Tensor

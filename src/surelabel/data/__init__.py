@@ -22,10 +22,10 @@ from surelabel.data.sources.checks import list_some, refuse_lost_classes
 from surelabel.data.sources.interface import Parts, Rows, Source
 from surelabel.data.sources.objects import OBJECT_SOURCES, is_object, read_object
 from surelabel.data.sources.tables import parquet_folder, table_file
-from surelabel.data.splits import make_corpus
+from surelabel.data.splits import make_corpus, number_labels
 from surelabel.errors import DataError
 
-__all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs"]
+__all__ = ["OBJECT_SOURCES", "SOURCES", "Corpus", "Examples", "load_corpus", "read_inputs", "read_labelled"]
 
 _log = logging.getLogger("surelabel")
 
@@ -78,13 +78,43 @@ def read_inputs(config: DataConfig, shape: Shape, encoder: Encoder | None = None
     if encoder is not None:
         cells, ids = source.read_inputs(config.model_copy(update=encoder.settings), UNENCODED)
         return cells.with_encoder(encoder) if isinstance(cells, Cells) else cells, ids
-    is_window = config.image_size is not None and shape[1:] == (config.crop, config.crop)
-    whole = (shape[0], config.image_size, config.image_size) if config.image_size is not None and is_window else shape
+    whole = _stored_shape(config, shape)
     x, ids = source.read_inputs(config, whole)
+    rows = _as_networks_see(Rows(x, ids, ids), config, shape)
+    return rows.x, rows.ids
+
+
+def read_labelled(
+    config: DataConfig, shape: Shape, class_names: tuple[str, ...], encoder: Encoder | None = None, data: Any = None
+) -> Examples:
+    """Read rows with labels of known classes as inputs (N, *shape); else like `read_inputs`."""
+    if encoder is not None:
+        config = config.model_copy(update=encoder.settings)
+    whole = _stored_shape(config, shape) if encoder is None else UNENCODED
+    if data is not None or is_object(config.source):
+        rows = read_object(data, config, whole).train
+    else:
+        rows = _find_source(config.source).read(config, whole).train
+    if encoder is None:
+        rows = _as_networks_see(rows, config, shape)
+    elif isinstance(rows.x, Cells):
+        rows = replace(rows, x=rows.x.with_encoder(encoder))
+    return number_labels(rows, class_names, config.source)
+
+
+def _stored_shape(config: DataConfig, shape: Shape) -> Shape:
+    """Return the shape of whole images if networks see a window of them."""
+    is_window = config.image_size is not None and shape[1:] == (config.crop, config.crop)
+    return (shape[0], config.image_size, config.image_size) if config.image_size is not None and is_window else shape
+
+
+def _as_networks_see(rows: Rows, config: DataConfig, shape: Shape) -> Rows:
+    """Return the rows that can be read, with the window of images that networks see in tests."""
     if config.unreadable == "skip":
-        kept = _leave_out_not_finite(Rows(x, ids, ids), config.source)
-        x, ids = kept.x, kept.ids
-    return centre_crop_inputs(fit_to_shape(x, whole, config.source), config.crop if is_window else None), ids
+        rows = _leave_out_not_finite(rows, config.source)
+    whole = _stored_shape(config, shape)
+    crop = config.crop if whole != shape else None
+    return replace(rows, x=centre_crop_inputs(fit_to_shape(rows.x, whole, config.source), crop))
 
 
 def _read_test(config: DataConfig, trained: Parts) -> Rows:
@@ -103,7 +133,7 @@ def _find_source(name: str) -> Source:
             return source
     fault = "not a kind of data that can be read" if Path(name).exists() else "no such file, folder or bundled data set"
     possible = "; ".join(source.KIND for source in SOURCES)
-    raise DataError(f"{name}: {fault}{_suggest(name)}; possible are {possible}")
+    raise DataError(f"{name}: {fault}{_suggest(name)}; expected {possible}")
 
 
 def _suggest(name: str) -> str:

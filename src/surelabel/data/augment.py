@@ -1,6 +1,7 @@
 """Random views of images, drawn for each sample, and the statistics that normalise inputs."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -55,20 +56,27 @@ class Augment:
     """
 
     crop_padding: int
-    flip: bool
+    flip: bool | Literal["alternate"]
+    """At random, or in every other epoch: two epochs in a row then show both views of an image."""
     seed: int
     crop: int | None = None
 
-    def __call__(self, x: Tensor, index: Tensor, epoch: int, view: int, is_strong: bool = False) -> Tensor:
+    def __call__(
+        self, x: Tensor, index: Tensor, epoch: int, view: int, is_strong: bool = False, turn: int = 0
+    ) -> Tensor:
         """Augment images (B, C, H, W) uint8; `index` (B,) is -1 for padding rows.
 
-        Images that already have the size of the window are not cropped again.
+        Images that already have the size of the window are not cropped again. `epoch` is part of
+        the seed, and `turn` counts the epochs.
         """
         drawn = draw_uniform(self.seed, epoch, index, view, 3 + NUM_DRAWS * is_strong)
         top, left, mirror = drawn[:, :3].unbind(1)
         if self.crop_padding or self.crop:
             x = _crop(x, self.crop_padding, self.crop, top, left)
-        if self.flip:
+        if self.flip == "alternate":
+            first = draw_uniform(self.seed, 0, index, view, 1)[:, 0] < 0.5
+            x = _flip(x, first if turn % 2 else ~first)
+        elif self.flip:
             x = _flip(x, mirror < 0.5)
         return augment_strongly(x, drawn[:, 3:]) if is_strong else x
 

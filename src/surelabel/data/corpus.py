@@ -92,7 +92,7 @@ class Corpus:
         if len(set(self.train.ids)) != len(self.train.ids):
             names, counts = np.unique(self.train.ids, return_counts=True)
             twice = str(names[counts > 1][0])
-            raise DataError(f"{source}: the id {twice!r} stands for {counts[counts > 1][0]} rows; ids must be unique")
+            raise DataError(f"{source}: the id {twice!r} belongs to {counts[counts > 1][0]} rows; ids must be unique")
         for name, rows in self.parts.items():
             if not len(rows):
                 raise DataError(f"{source}: the {name} set has no rows; expected at least 1, or no {name} set")

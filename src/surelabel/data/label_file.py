@@ -78,7 +78,7 @@ def _find_column(table: Table, names: Sequence[str], is_required: bool = True) -
     found = next((by_lower[name] for name in names if name in by_lower), None)
     if found is None and is_required:
         allowed = ", ".join(repr(name) for name in names if name)
-        raise table.error(f"there is no column {allowed}; there are {', '.join(table.names)}")
+        raise table.error(f"there is no column {allowed}; available: {', '.join(table.names)}")
     return found
 
 

@@ -79,6 +79,8 @@ class PlannedBatch(NamedTuple):
     """(B,) positions; -1 is padding."""
     seed: int
     """Seed of the augmentation."""
+    turn: int = 0
+    """How often the rows have been gone through before."""
 
 
 class Loader:
@@ -110,20 +112,21 @@ class Loader:
         num_rows = len(self.examples) if view.indices is None else len(view.indices)
         return batch_bounds(num_rows, view.batch_size or self.batch_size)
 
-    def passes(self, views: dict[str, View], place: str, start: int = 0) -> Iterator[dict[str, Batch]]:
+    def passes(self, views: dict[str, View], place: str, start: int = 0, turn: int = 0) -> Iterator[dict[str, Batch]]:
         """Yield one batch per view and step, from step `start`.
 
         The first view decides the number of steps; the others start over as often as needed.
+        `turn` is the number of the epoch.
         """
         num_steps = len(self.bounds(next(iter(views.values())))) - start
         batches = {
-            name: self._batches(islice(self._plan_batches(view, f"{place}/{name}", start), num_steps), view)
+            name: self._batches(islice(self._plan_batches(view, f"{place}/{name}", start, turn), num_steps), view)
             for name, view in views.items()
         }
         for _ in range(num_steps):
             yield {name: next(of_view) for name, of_view in batches.items()}
 
-    def _plan_batches(self, view: View, place: str, start: int) -> Iterator[PlannedBatch]:
+    def _plan_batches(self, view: View, place: str, start: int, turn: int) -> Iterator[PlannedBatch]:
         """Yield this rank's part of each batch, from batch `start`, without end."""
         rows, bounds = self.rows(view), self.bounds(view)
         cycle, step = divmod(start, len(bounds))
@@ -131,7 +134,7 @@ class Loader:
             seed = seed_of(self.seed, place, cycle)
             order = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))]
             for begin, end in bounds[step:]:
-                yield PlannedBatch(own_part(order[begin:end]), seed)
+                yield PlannedBatch(own_part(order[begin:end]), seed, turn + cycle)
             cycle, step = cycle + 1, 0
 
     def _batches(self, planned: Iterable[PlannedBatch], view: View) -> Iterator[Batch]:
@@ -140,11 +143,11 @@ class Loader:
                 yield self._augmented_batch(plan, view, images)
         else:
             for plan in planned:
-                yield self.batch(plan.rows, view, plan.seed)
+                yield self.batch(plan.rows, view, plan.seed, plan.turn)
 
-    def batch(self, index: Tensor, view: View, seed: int = 0) -> Batch:
+    def batch(self, index: Tensor, view: View, seed: int = 0, turn: int = 0) -> Batch:
         """Return the rows at `index`; padding (-1) shows some real row with weight 0."""
-        plan, shown = PlannedBatch(index, seed), index.clamp(min=0)
+        plan, shown = PlannedBatch(index, seed, turn), index.clamp(min=0)
         if isinstance(self._x, WindowedImages):
             return self._augmented_batch(plan, view, self._x.cut(self._request(plan, view)))
         if isinstance(self._x, Tensor):  # index_select copies whole rows, indexing copies element by element
@@ -163,14 +166,14 @@ class Loader:
         """Make a batch from inputs before augmentation: one for all copies, or one for each."""
         index = plan.rows.to(self.device)
         raw = [x.to(self.device) for x in images]
-        copies = tuple(self._augment(raw[copy % len(raw)], index, view, plan.seed, copy) for copy in range(view.copies))
+        copies = tuple(self._augment(raw[copy % len(raw)], index, view, plan, copy) for copy in range(view.copies))
         return Batch(index, copies, self._label[index.clamp(min=0)], (index >= 0).to(torch.float32))
 
-    def _augment(self, x: Tensor, index: Tensor, view: View, seed: int, copy: int) -> Tensor:
+    def _augment(self, x: Tensor, index: Tensor, view: View, plan: PlannedBatch, copy: int) -> Tensor:
         if self._augment_seen is None or not view.augment:
             return centre_crop(x, self.examples.crop)
         is_strong = view.augment == "strong" or (view.augment == "strong_copies" and copy > 0)
-        return self._augment_seen(x, index, seed, copy, is_strong)
+        return self._augment_seen(x, index, plan.seed, copy, is_strong, plan.turn)
 
     def collect(self, function: Callable[[Batch], Tensor], view: View, seed: int = 0) -> Tensor:
         """Return `function` of all batches as rows (n, ...), in the view's order and on all ranks.

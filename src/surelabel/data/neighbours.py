@@ -53,10 +53,41 @@ def find_neighbours(features: Array, seed: int = 0) -> Neighbours | None:
     return Neighbours(index, distance)
 
 
-def _standardise(features: Array) -> Array:
-    """Return float32 columns of mean 0 and deviation 1, without outer values."""
+def measure_distances(reference: Array, new: Array, seed: int = 0) -> tuple[Array, Array] | None:
+    """Return (N, k) distances between reference rows, and (M, k) of new rows to these.
+
+    Both are distances to reference rows other than the row itself, so new rows of the same kind
+    have the same ones. None if there are too few or too many reference rows.
+    """
+    if not 2 * NUM_NEIGHBOURS < len(reference) <= MOST_ROWS:
+        return None
+    both = np.concatenate([part.reshape(len(part), -1) for part in (reference, new)])
+    x = _project(_standardise(both, len(reference)), seed)
+    known, others = x[: len(reference)], x[len(reference) :]
+    norms = np.einsum("nd,nd->n", known, known)
+    found = np.empty((len(x), NUM_NEIGHBOURS), dtype=np.float32)
+    size = max(1, CHUNK_VALUES // max(len(known), NUM_NEIGHBOURS * x.shape[1]))
+    for start in range(0, len(x), size):
+        rows = np.arange(start, min(start + size, len(x)))
+        squared = norms - 2 * (x[rows] @ known.T)
+        own = rows < len(known)
+        squared[np.flatnonzero(own), rows[own]] = np.inf
+        nearest = np.argpartition(squared, NUM_NEIGHBOURS, axis=1)[:, :NUM_NEIGHBOURS]
+        found[rows] = np.sort(np.linalg.norm(known[nearest] - x[rows, None], axis=2), axis=1)
+    return found[: len(known)], found[len(known) : len(known) + len(others)]
+
+
+def _standardise(features: Array, num_known: int | None = None) -> Array:
+    """Return float32 columns of mean 0 and deviation 1 in the first rows, without outer values.
+
+    All rows are the first ones by default. Of others, a column that does not vary in those counts
+    like the mean of the others, because any other value in it is new.
+    """
     x = np.asarray(features, dtype=np.float32).reshape(len(features), -1)
-    mean, deviation = x.mean(0, dtype=np.float64), x.std(0, dtype=np.float64)
+    mean, deviation = x[:num_known].mean(0, dtype=np.float64), x[:num_known].std(0, dtype=np.float64)
+    if num_known is not None:
+        is_flat = (deviation <= 1e-6 * np.maximum(np.abs(mean), 1e-6)) & (np.ptp(x, axis=0) > 0)
+        deviation = np.where(is_flat, deviation[~is_flat].mean() if not is_flat.all() else 1.0, deviation)
     varies = deviation > 1e-6 * np.maximum(np.abs(mean), 1e-6)
     scaled = (x[:, varies] - mean[varies].astype(np.float32)) / deviation[varies].astype(np.float32)
     inner: Array = np.clip(scaled, -MOST_SPREADS, MOST_SPREADS)

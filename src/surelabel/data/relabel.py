@@ -88,8 +88,8 @@ def _replace_labels(
     unlabelled = np.flatnonzero(names == "")
     if len(unlabelled):
         raise DataError(
-            f"{file.path}: {len(unlabelled)} of {len(names)}{part} rows in {config.source} have no label, neither "
-            f"there nor here: {list_some(rows.ids[unlabelled])}"
+            f"{file.path}: {len(unlabelled)} of {len(names)}{part} rows in {config.source} have no label, "
+            f"there or in this file: {list_some(rows.ids[unlabelled])}"
         )
     changed = int(((position >= 0) & (names != rows.names)).sum())
     named = f"names {(position >= 0).sum()} of {len(names)}{part} rows and changes {changed} labels"
@@ -111,7 +111,7 @@ def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], confi
     elif 2 * len(unknown) <= len(file.ids):
         _log.warning("%s: %s; rows that were removed there are passed over", file.path, counted)
     else:
-        raise DataError(f"{file.table.row(unknown[0])}: {counted}; its own are like {known[0]!r}")
+        raise DataError(f"{file.table.row(unknown[0])}: {counted}; ids there look like {known[0]!r}")
 
 
 def _class_labels(file: LabelFile, class_names: tuple[str, ...] | None) -> np.ndarray:
@@ -122,7 +122,7 @@ def _class_labels(file: LabelFile, class_names: tuple[str, ...] | None) -> np.nd
     labels = _numbers_to_names(file.values, class_names)
     file.table.refuse(
         ~np.isin(labels, class_names),
-        lambda row: f"there is no class {str(labels[row])!r}; there are {list_some(class_names)}",
+        lambda row: f"there is no class {str(labels[row])!r}; available: {list_some(class_names)}",
     )
     return labels
 
@@ -144,4 +144,4 @@ def _mention_new_classes(file: LabelFile, labels: np.ndarray, parts: Parts) -> N
     known = set(parts.train.names.tolist()) - {""}
     new = sorted(set(labels.tolist()) - known)
     if known and new and parts.class_names is None:
-        _log.warning("%s: has classes that the data have not: %s", file.path, list_some(new))
+        _log.warning("%s: has classes that the data do not have: %s", file.path, list_some(new))

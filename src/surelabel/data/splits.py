@@ -20,9 +20,9 @@ def make_corpus(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Cor
     """Make the corpus that `config` asks for; without `tests`, `test_fraction` splits one off."""
     class_names = parts.class_names or sort_classes(_all_names(parts.train))
     crop = config.crop or parts.image_defaults.crop
-    train = _number_labels(parts.train, class_names, config.source, crop)
+    train = number_labels(parts.train, class_names, config.source, crop)
     encoded = {
-        name: _number_labels(rows, class_names, f"{config.test or config.source}: the {name} set", crop)
+        name: number_labels(rows, class_names, f"{config.test or config.source}: the {name} set", crop)
         for name, rows in tests.items()
     }
     if not tests and config.test_fraction:
@@ -90,11 +90,11 @@ def _split(
         kept, taken = split_stratified(label[left], min(1.0, fraction / (1 - number * fraction)), seed)
         left, split_off = left[kept], left[taken]
     if not len(split_off):
-        raise DataError(f"{config.source}: data.{option}={fraction} leaves nothing; each class has a single row")
+        raise DataError(f"{config.source}: data.{option}={fraction} selects no rows: each class has a single row")
     return rows.subset(np.setdiff1d(every, split_off)), rows.subset(split_off)
 
 
-def _number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: int | None) -> Examples:
+def number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: int | None = None) -> Examples:
     """Replace class names by class numbers."""
     label = _numbers(rows.names, class_names, where)
     clean = None if rows.clean is None else _numbers(rows.clean, class_names, where)
@@ -107,6 +107,8 @@ def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Ten
     for name in present:
         if str(name) not in number:
             known = list_some(class_names, _MAX_NAMES_SHOWN)
-            raise DataError(f"{where} has the class {str(name)!r}, which training does not have; there are {known}")
+            raise DataError(
+                f"{where} has the class {str(name)!r}, which the training rows do not have; available: {known}"
+            )
     numbers = np.array([number[str(name)] for name in present], dtype=np.int64)
     return torch.from_numpy(numbers[inverse.reshape(-1)])

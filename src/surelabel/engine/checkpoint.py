@@ -116,7 +116,7 @@ def restore(state: dict[str, Any], modules: dict[str, torch.nn.Module], method: 
             module.load_state_dict(state["modules"][name])
         except RuntimeError as error:  # the method kept other tables in the version that saved it
             fault = " ".join(str(error).split())
-            raise RunError(f"the saved state is not one of this version; start a new run: {fault}") from None
+            raise RunError(f"the saved state does not fit this version; start a new run: {fault}") from None
     torch.set_rng_state(state["random"].cpu())
     if state["cuda_random"] and len(state["cuda_random"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda_random"]])

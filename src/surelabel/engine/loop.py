@@ -1,6 +1,5 @@
 """The training loop: executes a method's stages, and knows no method, model or data set by name."""
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -93,6 +92,7 @@ class Engine:
         self.saved_at = time.monotonic()
         self.known_epochs = self.num_epochs  # fixed while a stage runs, so that run_fraction does not jump
         self.metrics = Metrics(self)
+        self.losses = finite.LossWatch(self)
 
     def _fix_trusted_rows(self) -> None:
         """Freeze the targets of confirmed labels.
@@ -215,31 +215,34 @@ class Engine:
             current = self.plan[number]
             bounds = self.loader.bounds(next(iter(current.views.values())))
             place = f"{stage.name}/{self.position.epoch}/{number}"
-            for batches in self.loader.passes(current.views, place, start=self.position.batch_number):
+            for batches in self.loader.passes(
+                current.views, place, start=self.position.batch_number, turn=self.position.run_epoch
+            ):
                 clock = self._clock(stage, self.position.batch_number, len(bounds))
-                loss = self._train_step(current.step, batches, clock, settings)
+                self._train_step(current.step, batches, clock, settings)
                 begin, end = bounds[self.position.batch_number]
                 self.position.batch_number += 1
                 self.position.num_samples += end - begin
-                self.setup.progress.step(self.position.run_epoch, self.position.batch_number, len(bounds), loss)
+                self.setup.progress.step(
+                    self.position.run_epoch, self.position.batch_number, len(bounds), self.losses.latest
+                )
                 if distributed.any_rank(self.setup.interrupt(), self.device):
                     self.position.seconds += time.perf_counter() - began
                     self.save()
                     raise Interrupted
             self.position.pass_number, self.position.batch_number = number + 1, 0
+        self.losses.check()
         self.position.seconds += time.perf_counter() - began
 
     def _train_step(
         self, step: Callable[..., Step], batches: dict[str, Batch], clock: Clock, settings: OptimiserConfig
-    ) -> float:
+    ) -> None:
         (_, batch), *rest = batches.items()
         set_rate(self.optimiser, rate_at(settings, clock))
         with self.fabric.autocast():
             result = step(batch, clock, **dict(rest))
         loss = torch.stack(list(result.terms.values())).sum()
-        value = loss.item()
-        if not math.isfinite(value):
-            raise finite.bad_loss(self, result, batch)
+        self.losses.add(loss, result, batch)
         self.optimiser.zero_grad()
         self.fabric.backward(loss)
         self.metrics.after_backward(batch, result.is_mixed)
@@ -252,7 +255,6 @@ class Engine:
         if result.seen is not None:
             self.record.see(batch.index, result.seen.float(), batch.label)
         self.metrics.add(result.terms)
-        return value
 
     def _clip(self, clip: float) -> None:
         self.fabric.strategy.precision.unscale_gradients(self.optimiser.optimizer)
@@ -334,6 +336,7 @@ class Engine:
 
     def save(self) -> None:
         """Write the resume state; all ranks must call, and return when it is written."""
+        self.losses.check()
         finite.check_weights(self)
         snapshot = Snapshot(
             position=self.position,

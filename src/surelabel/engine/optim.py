@@ -35,9 +35,10 @@ def make_optimiser(
     """Make one optimiser with a group per network.
 
     Networks are disjoint, so one optimiser over the sum of terms is exact. Unless `backbone_rate`
-    is 1, a network's `backbone` is a separate group, whose rate is multiplied by that factor.
+    is 1, a network's `backbone` is a separate group, whose rate is multiplied by that factor; so
+    are the biases of its batch norms with `config.bias_rate`.
     """
-    groups = [group for name, network in networks.items() for group in _groups(name, network, backbone_rate)]
+    groups = [group for name, network in networks.items() for group in _groups(name, network, backbone_rate, config)]
     if config.name == "adamw":
         optimiser: torch.optim.Optimizer = torch.optim.AdamW(groups, lr=config.rate, weight_decay=config.decay)
     else:
@@ -48,16 +49,26 @@ def make_optimiser(
     return optimiser
 
 
-def _groups(name: str, network: nn.Module, backbone_rate: float) -> list[dict[str, Any]]:
+def _groups(name: str, network: nn.Module, backbone_rate: float, config: OptimiserConfig) -> list[dict[str, Any]]:
     """Return groups of the parameters that are not frozen, with the factors of their rates."""
     backbone = getattr(network, "backbone", None)
     slow = {id(p) for p in backbone.parameters()} if isinstance(backbone, nn.Module) and backbone_rate != 1 else set()
-    moving = [p for p in network.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in moving if id(p) in slow], "name": f"{name}.backbone", "factor": backbone_rate},
-        {"params": [p for p in moving if id(p) not in slow], "name": name, "factor": 1.0},
-    ]
-    return [group for group in groups if group["params"]]
+    fast = _norm_biases(network) if config.bias_rate != 1 else set()
+    groups: dict[str, dict[str, Any]] = {}
+    for parameter in (p for p in network.parameters() if p.requires_grad):
+        is_slow, is_fast = id(parameter) in slow, id(parameter) in fast
+        title = f"{name}{'.backbone' * is_slow}{'.norm_biases' * is_fast}"
+        group = groups.setdefault(title, {"params": [], "name": title, "factor": backbone_rate if is_slow else 1.0})
+        group["params"].append(parameter)
+        if is_fast:  # a step's decay is rate x decay: as large as for the other weights
+            group["factor"] = (backbone_rate if is_slow else 1.0) * config.bias_rate
+            group["weight_decay"] = config.decay / config.bias_rate
+    return sorted(groups.values(), key=lambda group: (group["name"].count("."), group["name"]), reverse=True)
+
+
+def _norm_biases(network: nn.Module) -> set[int]:
+    norms = (module for module in network.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm))
+    return {id(norm.bias) for norm in norms if norm.bias is not None}
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from surelabel.core.collective import gathered
+from surelabel.core.collective import gathered, world_size
 from surelabel.core.state import SampleStore
 from surelabel.engine.trajectory import UNKNOWN, Trajectory
 
@@ -72,7 +72,9 @@ class SampleRecord(nn.Module):
     def see(self, index: Tensor, logits: Tensor, label: Tensor) -> None:
         """Store what (B, K) logits say about the rows at `index`."""
         rows = gathered(index)
-        self._count_visits(rows[rows >= 0])  # a second visit in an epoch replaces the stored first
+        if world_size() > 1:
+            rows = rows[rows >= 0]  # only batches on several processes are padded, and this waits for the device
+        self._count_visits(rows)  # a second visit in an epoch replaces the stored first
         self.latest.write(index, self.values(logits, label))
         if self.mean_probability is not None and self.times_seen is not None:
             times, probability = self.times_seen.read(index), logits.softmax(1)

@@ -34,17 +34,19 @@ def collect_columns(engine: Engine) -> dict[str, Any]:
     """
     engine.method.eval()
     train, held_out = engine.setup.corpus.train, engine.setup.corpus.validation
-    columns = _describe(train, "train", "training") | _join(_judge_trained(engine), len(train))
+    columns = describe_rows(train, "train", "training") | join_chunks(_judge_trained(engine), len(train))
     columns = _confirm(columns, train.trusted)
     if held_out is None:
         return columns
-    others = _describe(held_out, "validation", "prediction") | _join(_judge_held_out(engine, held_out), len(held_out))
+    judged = join_chunks(_judge_held_out(engine, held_out), len(held_out))
+    others = describe_rows(held_out, "validation", "prediction") | judged
     others = _confirm(others, held_out.trusted)
     unknown = np.full(len(held_out), np.nan, dtype=np.float32)  # evidence that only training provides
     return {name: _concatenate([values, others.get(name, unknown)]) for name, values in columns.items()}
 
 
-def _describe(examples: Examples, split: str, verdict: str) -> dict[str, Any]:
+def describe_rows(examples: Examples, split: str, verdict: str) -> dict[str, Any]:
+    """Return the first columns of rows, which say what they are."""
     size = len(examples)
     return {
         "id": examples.ids.astype(str),
@@ -64,7 +66,7 @@ def _judge_trained(engine: Engine) -> Iterator[dict[str, Any]]:
         rows = Rows(index, method.given[index], prediction.float(), record)
         history = {name: getattr(record, name)[index] for name in HISTORY}
         mean = None if record.mean_probability is None else record.mean_probability.read(index)
-        yield _columns(rows.given, rows.prediction, method.verdict(rows), _targets(engine, rows), history, mean)
+        yield chunk_columns(rows.given, rows.prediction, method.verdict(rows), _targets(engine, rows), history, mean)
 
 
 @torch.no_grad()
@@ -87,10 +89,10 @@ def _judge_held_out(engine: Engine, examples: Examples) -> Iterator[dict[str, An
         verdict = Verdict(_pick(prediction, given), prediction, {"tau": tau})
         blank = {name: getattr(engine.record, name).new_full((len(index),), value) for name, value in HISTORY.items()}
         mean = None if engine.record.mean_probability is None else torch.full_like(prediction, torch.nan)
-        yield _columns(given, prediction, verdict, prediction, blank, mean)
+        yield chunk_columns(given, prediction, verdict, prediction, blank, mean)
 
 
-def _columns(
+def chunk_columns(
     given: Tensor,
     prediction: Tensor,
     verdict: Verdict,
@@ -142,8 +144,8 @@ def _targets(engine: Engine, rows: Rows) -> Tensor:
     return torch.where(mass > 0, target / mass.clamp(min=1e-12), given)
 
 
-def _join(chunks: Iterable[dict[str, Any]], num_rows: int) -> dict[str, Any]:
-    """Put chunks below each other.
+def join_chunks(chunks: Iterable[dict[str, Any]], num_rows: int) -> dict[str, Any]:
+    """Put the columns of chunks below each other.
 
     Space for all rows is taken at once: small arrays that stay, between large ones that go, would
     leave gaps in memory that nothing fits into, gigabytes with a million rows.

@@ -54,8 +54,6 @@ class Cleaned:
     """The columns named in COLUMNS; classes are given by name."""
     keep: np.ndarray
     """(N,) bool: keep_mask, as explained above."""
-    quality: np.ndarray
-    """(N,) label quality according to the method, in [0, 1]."""
     position: np.ndarray
     """(N,) the position of each row in labels.parquet."""
     decisions: tuple[Decision, ...] = ()
@@ -107,7 +105,7 @@ def choose(
     whose labels the model may change too.
     """
     rules = rules or Rules()
-    order = _audit_positions(run, audit)
+    order = audit_positions(run, audit)
     rows = _reorder(audit, order)
     given, suggested, p_wrong = rows["given"], rows["suggested"], rows["p_wrong"]
     changeable = _splits_to_change(rows["split"], rewrite)
@@ -133,7 +131,6 @@ def choose(
         audit.class_names,
         ordered,
         ~suspected[kept],
-        rows["quality"][kept],
         np.flatnonzero(kept),
         held,
         warnings,
@@ -166,7 +163,7 @@ def _expected_right(
     return float(is_given_right.sum()), float(is_label_right[kept].sum())
 
 
-def _audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
+def audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
     """Return the position in the audit of each of the run's rows."""
     ids = run.labels()["id"].to_pylist()
     place = {str(name): row for row, name in enumerate(audit.columns["id"].tolist())}
@@ -177,10 +174,9 @@ def _audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
 
 def _reorder(audit: Audit, order: np.ndarray) -> dict[str, np.ndarray]:
     """Return columns of the audit in the order of the run's rows."""
-    names = ("id", "given", "suggested", "split", "verdict", "quality")
+    names = ("id", "given", "suggested", "split", "verdict")
     rows = {name: np.asarray(audit.columns[name])[order] for name in names}
-    for name in ("id", "given", "suggested", "split", "verdict"):
-        rows[name] = rows[name].astype(object)
+    rows = {name: values.astype(object) for name, values in rows.items()}
     rows["p_wrong"] = audit.p_wrong[order]
     rows["probability"] = np.asarray(audit.columns["suggested_probability"], dtype=np.float64)[order]
     return rows

@@ -33,11 +33,14 @@ labels.npy, given_labels.npy  class numbers after and before cleaning; class_nam
                               review them first.
 keep_mask.npy                 False where the label is suspected to be wrong and no person has decided on it; belongs
                               to labels.npy
-label_issues.csv              cleanlab's columns: is_label_issue, label_quality, given_label, predicted_label
+label_issues.csv              cleanlab's columns: is_label_issue, label_quality (1 - p_wrong), given_label,
+                              predicted_label
 pred_probs.npy                (N, K) probabilities of the trained network. It was trained on these rows: they are not
                               out of sample. With more than 32 classes only the 16 most probable ones are exact.
 hf_labels.parquet             id, label and given as class labels of Hugging Face datasets
 images/CLASS/NAME             the image folder, with --images; surelabel itself trains on copies, not on links
+label_studio.json, label_studio.xml, fiftyone.json, label_issues.parquet (cleanlab), datalab/ and hf/ are written with
+                              --format: docs/integrations.md
 export.json                   rules, counts, expected number of right labels, time, and a hash of every file; needed
                               to undo the export
 
@@ -111,7 +114,7 @@ def _write_issues(path: Path, cleaned: Cleaned) -> None:
     """Write the columns of `CleanLearning.get_label_issues`, with names instead of numbers."""
     columns = {
         "is_label_issue": ~cleaned.keep,
-        "label_quality": cleaned.quality.astype(np.float64),
+        "label_quality": 1 - cleaned.columns["p_wrong"].astype(np.float64),
         "given_label": cleaned.columns["given"],
         "predicted_label": cleaned.columns["suggested"],
     }

@@ -10,8 +10,10 @@ import surelabel
 from surelabel.data.protected_files import list_named_paths
 from surelabel.errors import ConfigError, RunError
 from surelabel.exporting import manifest, place
+from surelabel.exporting.formats import check_formats, write_formats
 from surelabel.exporting.image_folder import check_images, write_images
-from surelabel.exporting.selection import Cleaned, choose
+from surelabel.exporting.material import Material
+from surelabel.exporting.selection import Cleaned, audit_positions, choose
 from surelabel.exporting.tables import write_tables
 from surelabel.files import new_folder, refuse_link
 from surelabel.runs.decisions import FILE_NAME, REMOVE, UNSURE, Decision, Journal
@@ -51,14 +53,18 @@ def export(
     images: str | None = None,
     paths: Mapping[str, Path] | None = None,
     force: bool = False,
+    formats: Collection[str] = (),
+    texts: Mapping[str, str] | None = None,
 ) -> Exported:
     """Write the cleaned labels of a finished run to `out`, a new folder or an unchanged export.
 
     `decisions` are those of the review's journal, by id. `rules` say which suggestions of the model
     are accepted, and `rewrite` names held-out splits whose labels it may change too. `images` is
-    link or copy; `paths` then holds the file of each id. The source data are only read. A run whose
-    journal is damaged is refused without `force`, because decisions may be lost.
+    link or copy; `paths` then holds the file of each id. `formats` names the formats of other tools
+    to add, which use `paths` and `texts` by id. The source data are only read. A run whose journal
+    is damaged is refused without `force`, because decisions may be lost.
     """
+    check_formats(formats)
     journal = Journal(run.path / FILE_NAME)
     if not force:
         journal.refuse_damage("export without these decisions with --force (in Python: force=True)")
@@ -73,7 +79,10 @@ def export(
             write_tables(fresh, cleaned, _probability(run), journal.opinions(journal.disputed()))
             if images is not None and originals is not None:
                 write_images(fresh, cleaned, images, originals)
-            manifest.write_manifest(fresh, _facts(run, cleaned, rules, rewrite, images, now))
+            facts = _facts(run, cleaned, rules, rewrite, images, now)
+            order = audit_positions(run, audit)[cleaned.position]
+            write_formats(fresh, formats, Material(cleaned, audit, order, paths, texts, facts, images == "copy"))
+            manifest.write_manifest(fresh, {**facts, "formats": list(formats)})
             place.put_in_place(fresh, folder)
     return Exported(folder, cleaned)
 

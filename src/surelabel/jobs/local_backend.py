@@ -11,6 +11,7 @@ from surelabel.config import RunConfig
 from surelabel.errors import ConfigError
 from surelabel.jobs.training_process import POLL_SECONDS, Report, TrainingProcess
 from surelabel.jobs.trial import Job
+from surelabel.training.cores import count_cores
 
 STOP_SECONDS = 120.0
 """How long a run may take to save its state when it is asked to stop."""
@@ -52,7 +53,7 @@ class LocalBackend:
     def __init__(self, workers: int = 1) -> None:
         if workers < 1:
             raise ConfigError(f"workers: got {workers}; expected at least 1")
-        self.workers, self.threads = workers, max(1, _count_cores() // workers)
+        self.workers, self.threads = workers, max(1, count_cores() // workers)
         self.running: list[tuple[TrainingProcess, str | None]] = []
 
     def __enter__(self) -> Self:
@@ -105,11 +106,6 @@ class LocalBackend:
 def on_one_device(config: RunConfig, threads: int) -> RunConfig:
     """Return the configuration with one device and a number of threads."""
     return config.model_copy(update={"train": config.train.model_copy(update={"threads": threads, "devices": 1})})
-
-
-def _count_cores() -> int:
-    """Count the cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _visible_gpus() -> list[str]:

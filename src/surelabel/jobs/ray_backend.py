@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from surelabel import files
 from surelabel.config import DataConfig, RunConfig
-from surelabel.errors import ConfigError, SurelabelError
+from surelabel.errors import ConfigError, SurelabelError, missing_package
 from surelabel.jobs.local_backend import on_one_device
 from surelabel.jobs.ray_node import (
     STOP_SECONDS,
@@ -211,5 +211,5 @@ def _import_ray(address: str) -> Any:
     try:
         import ray
     except ImportError:
-        raise ConfigError('ray: is not installed; pip install "surelabel[ray]"') from None
+        raise missing_package("--ray", "ray", "ray") from None
     return ray

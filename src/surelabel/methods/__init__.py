@@ -7,13 +7,15 @@ import inspect
 import pkgutil
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, ValidationError, create_model
 
 from surelabel.config import METHOD_ALIASES, one_line
-from surelabel.core.method import Method, options_of
 from surelabel.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from surelabel.core.method import Method
 
 
 def names() -> list[str]:
@@ -21,12 +23,23 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_"))
 
 
-def find(name: str) -> type[Method]:
-    """Return the method of that name, or the only Method in the module with that dotted name."""
+def check_name(name: str) -> str:
+    """Return the file or dotted name of a method; raise ConfigError if there is no such file.
+
+    It loads no method, and so not PyTorch.
+    """
     name = METHOD_ALIASES.get(name, name)
     if "." not in name and name not in names():
         hint = did_you_mean(name, names())
-        raise ConfigError(f"method.name: there is no method {name!r}; {hint}there are {', '.join(names())}")
+        raise ConfigError(f"method.name: there is no method {name!r}; {hint}available: {', '.join(names())}")
+    return name
+
+
+def find(name: str) -> type["Method"]:
+    """Return the method of that name, or the only Method in the module with that dotted name."""
+    name = check_name(name)
+    from surelabel.core.method import Method
+
     module = _import(name if "." in name else f"{__name__}.{name}")
     classes = [
         item
@@ -52,7 +65,10 @@ def _import(name: str) -> ModuleType:
 
 def validate_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return `options` in the types of the constructor; raise ConfigError if one is not allowed."""
-    known = options_of(find(name))
+    method = find(name)
+    from surelabel.core.method import options_of
+
+    known = options_of(method)
     for option in options:
         if option not in known:
             exist = f"{did_you_mean(option, known)}it has {', '.join(known)}" if known else "it has no options"
@@ -65,4 +81,4 @@ def validate_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(one_line(error, prefix="method.")) from None
 
 
-__all__ = ["find", "names", "validate_options"]
+__all__ = ["check_name", "find", "names", "validate_options"]

@@ -27,7 +27,7 @@ Momentum = Annotated[float, Field(ge=0, lt=1)]
 
 
 def default_start(task: Task) -> int:
-    """Return the published share of the run, as an epoch."""
+    """Return the published fraction of the run, as an epoch."""
     return task.epochs_of(PUBLISHED_START_SHARE)
 
 
@@ -199,7 +199,7 @@ Targets = GivenLabels | MomentumTargets | TemporalEnsembling
 def make_targets(
     task: Task, strategy: Strategy, start: int | None, momentum: float, threshold: float = 0.0, floor: float = 0.0
 ) -> Targets:
-    """Make the targets of a strategy; `start` is by default the published share of the run.
+    """Make the targets of a strategy; `start` is by default the published fraction of the run.
 
     `threshold` and `floor` are for CAR's Eq. 8 alone.
     """

@@ -96,6 +96,10 @@ class AUM(Method):
     paper = "Pleiss et al.: Identifying Mislabeled Data using the Area Under the Margin Ranking, NeurIPS"
     year = 2020
     kind = "selection"
+    when = (
+        "You want a list of suspects by a published detector. It spends half of the run on measuring, and is weak "
+        "where wrong labels agree with each other (asymmetric noise)."
+    )
     candidates = Candidates("0.1 is the paper's rate; 0.02 ranked better on digits.", rate=("published", 0.02))
 
     removed: Tensor

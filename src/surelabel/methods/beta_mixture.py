@@ -147,6 +147,10 @@ class BetaMixture(Method):
     paper = "Arazo et al.: Unsupervised Label Noise Modeling and Loss Correction, ICML"
     year = 2019
     kind = "label correction"
+    when = (
+        "There is much symmetric noise and inputs can be mixed (images, features). Use `variant=dynamic` for "
+        "extreme noise."
+    )
     forward_passes = 2
     candidates = Candidates("The paper's variants.", variant=("hard", "soft", "dynamic"))
 

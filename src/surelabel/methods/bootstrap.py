@@ -54,6 +54,10 @@ class Bootstrap(Method):
     paper = "Reed et al.: Training Deep Neural Networks on Noisy Labels with Bootstrapping, arXiv 1412.6596"
     year = 2014
     kind = "label correction"
+    when = (
+        "You need a simple baseline of label correction. It only delays memorisation: on digits it ends like "
+        "cross entropy."
+    )
     candidates = Candidates("The paper's two forms, each with its weight.", target=("hard", "soft"))
 
     def __init__(

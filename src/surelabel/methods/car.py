@@ -101,6 +101,13 @@ def car_terms(
     gradient vanishes for logits of a hundred or tau next to 0 or 1. Half-precision types are
     promoted to float32. No gradient flows through the target, which is at least `target_floor`.
     Where (B,) `trusted` is true, tau is 1 in q.
+
+    >>> import torch
+    >>> import surelabel
+    >>> logits, target = torch.tensor([[0.9, 0.1]]).log(), torch.tensor([[0.0, 1.0]])
+    >>> terms = surelabel.car_terms(logits, torch.tensor([0.0]), target)  # tau is 0.5
+    >>> terms.cace, terms.penalty
+    (tensor([0.5978]), tensor([0.6931]))
     """
     if target.shape != logits.shape:
         raise ValueError(f"target must be (B, K) like the logits {tuple(logits.shape)}, got {tuple(target.shape)}")
@@ -145,7 +152,17 @@ def car_loss(
     target_floor: float = 0.0,
     trusted: Tensor | None = None,
 ) -> Tensor:
-    """Compute Eq. 7 per sample, (B,); the weights are lambda and beta, and `log_zero` is A."""
+    """Compute Eq. 7 per sample, (B,); the weights are lambda and beta, and `log_zero` is A.
+
+    >>> import torch
+    >>> import surelabel
+    >>> logits, target = torch.tensor([[0.9, 0.1]]).log(), torch.tensor([[0.0, 1.0]])
+    >>> sure, unsure = torch.tensor([4.0]), torch.tensor([-1.0])
+    >>> surelabel.car_loss(logits, sure, target, penalty_weight=0.5)  # a label that looks wrong
+    tensor([2.1616])
+    >>> surelabel.car_loss(logits, unsure, target, penalty_weight=0.5)  # low confidence damps it
+    tensor([0.9338])
+    """
     more = {"log_zero": log_zero, "target_floor": target_floor}
     terms = car_terms(logits, confidence_logit, target, **more, trusted=trusted)
     return torch.stack(tuple(weigh(terms, penalty_weight, reverse_weight).values())).sum(0)
@@ -175,9 +192,9 @@ class CAR(Method):
           paper, 1e-4 in the authors' code
         targets: how targets are estimated: car, none (the given labels) or temporal_ensembling
         confidence: where tau comes from: indicator, or max_probability (the paper's ablation)
-        correction_start: E_c, the epoch from which targets change; default the published share of
-          the run, 60/500
-        momentum: alpha, the share of the old target that stays in an update
+        correction_start: E_c, the epoch from which targets change; default the published fraction
+          of the run, 60/500
+        momentum: alpha, the fraction of the old target that stays in an update
         threshold: delta, rows with a smaller tau keep their target
         indicator_layers: fully connected layers of the indicator branch
     """
@@ -189,6 +206,10 @@ class CAR(Method):
     year = 2021
     kind = "label correction"
     table_forms = EVERY_FORM
+    when = (
+        "Start here: one network, one pass, few options, and a confidence for every input. Choose "
+        "`penalty_weight` with `surelabel tune` if results matter."
+    )
     candidates = Candidates(
         "0.5, 10 and 50 are the paper's grid, beta its two values; 0.2 and 2 are ours.",
         penalty_weight=(None, 0.2, 0.5, 2.0, 10.0, 50.0),

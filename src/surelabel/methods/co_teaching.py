@@ -36,15 +36,19 @@ class CoTeaching(Method):
     """Two networks that choose small-loss samples for each other.
 
     Options:
-        forget_rate: the share of wrong labels, if you know it; default is estimated from the losses
-          after the warm-up
+        forget_rate: the fraction of wrong labels, if you know it; by default it is estimated from
+          the losses after the warm-up
         ramp: T_k, epochs over which forgetting grows, and the length of the warm-up before an
-          estimate, which is at least 5; default the published share, 10/200
+          estimate, which is at least 5; default the published fraction, 10/200
     """
 
     paper = "Han et al.: Co-teaching: Robust Training of Deep Neural Networks with Extremely Noisy Labels, NeurIPS"
     year = 2018
     kind = "selection"
+    when = (
+        "You know roughly how many labels are wrong and have many rows. It costs two networks and drops rows, so "
+        "small or rare classes suffer."
+    )
     forward_passes = 2
     backward_passes = 2
     candidates = Candidates(

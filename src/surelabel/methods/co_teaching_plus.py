@@ -50,6 +50,7 @@ class CoTeachingPlus(CoTeaching):
 
     paper = "Yu et al.: How does Disagreement Help Generalization against Label Corruption?, ICML"
     year = 2019
+    when = "As Co-teaching, where its two networks become too alike: it trains only on rows on which they disagree."
     candidates = Candidates(
         "The rates as in Co-teaching; 5 epochs are the authors' on CIFAR-100.",
         forget_rate=(None, 0.2, 0.5),

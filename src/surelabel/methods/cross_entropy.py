@@ -18,14 +18,15 @@ class CrossEntropy(Method):
     Options:
         targets: what the loss aims at: none (the given labels), car or temporal_ensembling (the CAR
           paper's last table)
-        correction_start: E_c, the epoch from which targets change; default the published share of
-          the run, 60/500
-        momentum: alpha, the share of the old target that stays in an update
+        correction_start: E_c, the epoch from which targets change; default the published fraction
+          of the run, 60/500
+        momentum: alpha, the fraction of the old target that stays in an update
     """
 
     paper = "baseline"
     year = 1989
     kind = "loss"
+    when = "Labels are right, or you need a baseline. It memorises wrong labels when trained for long."
     resists_wrong_labels = False
     candidates = Candidates("The rows of the CAR paper's last table.", targets=("none", "car", "temporal_ensembling"))
 

@@ -96,6 +96,10 @@ class D2L(Method):
     paper = "Ma et al.: Dimensionality-Driven Learning with Noisy Labels, ICML"
     year = 2018
     kind = "label correction"
+    when = (
+        "You study the dimensionality of features during training. On easy data it finds the turning point too "
+        "late and ends like cross entropy."
+    )
     candidates = Candidates("The published share, and a search from the first epoch.", start=(None, 0))
 
     dimension: Tensor

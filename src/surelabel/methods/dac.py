@@ -99,6 +99,10 @@ class DAC(Method):
     paper = "Thulasidasan et al.: Combating Label Noise in Deep Learning Using Abstention, ICML"
     year = 2019
     kind = "selection"
+    when = (
+        "You want a network that may abstain, and a second training without suspects. Set `warm_up=0` where wrong "
+        "labels are memorised within a few epochs."
+    )
     candidates = Candidates(
         "The author advises a shorter warm-up; both rules are published.",
         warm_up=(None, 0),
@@ -160,7 +164,7 @@ class DAC(Method):
         return warn_of_late_start(self.task, *settings, "abstaining has no price", left_by_default=by_default)
 
     def default_warm_up(self) -> int:
-        """Return the published share of the first training."""
+        """Return the published fraction of the first training."""
         return self.task.warm_up(PUBLISHED_WARM_UP_SHARE * self.abstaining_epochs / self.task.epochs)
 
     def abstain_plan(self, run: Run) -> list[Pass]:

@@ -82,6 +82,10 @@ class DistanceToInit(Method):
     paper = "Hu, Li and Yu: Simple and Effective Regularization Methods for Training on Noisily Labeled Data, ICLR"
     year = 2020
     kind = "regularisation"
+    when = (
+        "You want a regulariser with theory behind it (kernel ridge regression) on small data. Its lambda must "
+        "suit the data."
+    )
     candidates = Candidates(
         "The paper's variants; strengths are ours, its own being unknown to us.",
         variant=("distance", "auxiliary"),

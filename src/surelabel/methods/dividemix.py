@@ -26,7 +26,7 @@ Where we differ from the authors' code:
 - At the end of the run the mixture is fitted to all rows, because each label needs a verdict. Where
   an epoch has a number of batches (Clothing1M) each network draws its rows first and the mixture is
   fitted to those, as in their script.
-- The mixture is seeded; lengths are the published shares of 300 epochs (warm-up 10, ramp of
+- The mixture is seeded; lengths are the published fractions of 300 epochs (warm-up 10, ramp of
   lambda_u 16).
 """
 
@@ -72,7 +72,7 @@ class DivideMix(Method):
     """Two networks, a mixture on the losses, and MixMatch on the split.
 
     Options:
-        warm_up: epochs of cross entropy before the first split; default the published share,
+        warm_up: epochs of cross entropy before the first split; default the published fraction,
           10/300, and at least 5
         clean_threshold: labels with a clean probability above it are kept
         temperature: T of the sharpening
@@ -83,16 +83,19 @@ class DivideMix(Method):
           the authors' scripts for Clothing1M and WebVision
         separate_warm_up: whether each network warms up in an order of its own and batches twice as
           large, as in the authors' scripts
-        unlabelled_ramp: epochs over which lambda_u grows; default the published share, 16/300
+        unlabelled_ramp: epochs over which lambda_u grows; default the published fraction, 16/300
         confidence_penalty: reward uncertain predictions in the warm-up; the authors do so for
           asymmetric noise
-        strong: whether images also change colour, geometry and lose a part after the warm-up; the
-          authors crop and mirror them
+        strong: whether images also change in colour and geometry and lose a part after the
+          warm-up; the authors crop and mirror them
     """
 
     paper = "Li, Socher and Hoi: DivideMix: Learning with Noisy Labels as Semi-supervised Learning, ICLR"
     year = 2020
     kind = "semi-supervised"
+    when = (
+        "Accuracy matters more than time, on images with augmentation. A step costs 20 forward and 8 backward passes."
+    )
     # For each of the two networks: 2 passes to refine labels, 4 to guess the rest (two views, both
     # networks), and 4 over the mixed rows, which are the ones with a backward pass.
     forward_passes = 20

@@ -83,10 +83,12 @@ class ELRPlus(Method):
     Options:
         regularisation: lambda, the weight of the pull; the authors have 3, 1 for asymmetric noise,
           7 for 100 classes
-        momentum: beta, the share of the old target that stays in an update; the authors have 0.7 or
-          0.9
-        average_decay: gamma, the share of the old average that stays in an update, after the ramp
-        ramp: S, epochs over which gamma grows; default the published share, 40,000 of 70,400 steps
+        momentum: beta, the fraction of the old target that stays in an update; the authors have 0.7
+          or 0.9
+        average_decay: gamma, the fraction of the old average that stays in an update, after
+          the ramp
+        ramp: S, epochs over which gamma grows; default the published fraction, 40,000 of
+          70,400 steps
         mixup_alpha: alpha of the Beta distribution; 0 does not mix
         ramped: let lambda grow as gamma does; the authors do so for 100 classes
         reweighted: weigh the two classes of a mixed label by the targets; the authors do so for 100
@@ -96,6 +98,7 @@ class ELRPlus(Method):
     paper = "Liu et al.: Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS"
     year = 2020
     kind = "regularisation"
+    when = "ELR with more compute: two networks, weight averages and mixup for 4 forward and 2 backward passes."
     # For each of the two networks: the mixed rows, and the other's average on the unmixed ones.
     forward_passes = 4
     backward_passes = 2

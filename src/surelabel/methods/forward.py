@@ -59,6 +59,10 @@ class Forward(Method):
     paper = "Patrini et al.: Making Deep Neural Networks Robust to Label Noise: A Loss Correction Approach, CVPR"
     year = 2017
     kind = "correction"
+    when = (
+        "You want an estimate of which class is mistaken for which, from thousands of rows per class. With few "
+        "rows the estimate is poor."
+    )
 
     transition: Tensor
     held_out: Tensor

@@ -64,6 +64,10 @@ class GCE(Method):
     )
     year = 2018
     kind = "loss"
+    when = (
+        "You want a robust loss in one line, with one number between cross entropy and mean absolute error. Long "
+        "runs still memorise in part."
+    )
     candidates = Candidates("The paper's two losses, both with q = 0.7.", truncated=(False, True))
 
     def __init__(

@@ -56,6 +56,10 @@ class IMAE(Method):
     )
     year = 2019
     kind = "loss"
+    when = (
+        "A robust loss that keeps learning where mean absolute error stalls. Use `temperature=16` where a network "
+        "can memorise everything."
+    )
     candidates = Candidates("Both are in the authors' table on Clothing1M.", temperature=(8.0, 16.0))
 
     def __init__(self, task: Task, *, temperature: NonNegativeFloat = 8.0) -> None:

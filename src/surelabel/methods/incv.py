@@ -110,13 +110,17 @@ class INCV(Method):
 
     Options:
         iterations: how often the candidates are halved, at most; 4 in the paper
-        asymmetric: say so if labels turn into one other class only: then no candidate is removed,
-          and they join later
+        asymmetric: whether the wrong labels of a class are all of one other class; no candidate is
+          removed then, and they join later
     """
 
     paper = "Chen et al.: Understanding and Utilizing Deep Neural Networks Trained with Noisy Labels, ICML"
     year = 2019
     kind = "selection"
+    when = (
+        "You have time for cross-validation and want a clean subset to train on. It spends two thirds of the run "
+        "on selecting."
+    )
     # In the main stage; the halves train one network.
     forward_passes = 2
     backward_passes = 2

@@ -26,7 +26,7 @@ Where we differ from the authors' code:
   biased, and prior_weight should be small.
 
 Labels must begin to change before wrong ones are memorised: on digits with 40 % symmetric noise
-(100 epochs, seed 0) the last accuracy is 0.81 with `begin` at the published share and 0.97 with
+(100 epochs, seed 0) the last accuracy is 0.81 with `begin` at the published fraction and 0.97 with
 begin=5. The verdict is the default, the running mean of p at the given label: its AUROC is 0.999
 there (begin=5) and 0.987 (default), that of t_y 0.998 and 0.894.
 """
@@ -88,7 +88,7 @@ class JointOptimization(Method):
         weight_decay: of the first stage, 0.0001 with SGD; null is the run's
         prior_weight: a, the weight of the term that keeps classes in proportion
         entropy_weight: b, the weight of the term that makes predictions definite
-        begin: epochs before labels change; default the published share, 70/320
+        begin: epochs before labels change; default the published fraction, 70/320
         window: visits whose predictions are averaged to a label; default the authors' 10, or as
           many as come before labels change
         prior: q, the proportion of classes: uniform, or as the given labels have it
@@ -97,6 +97,10 @@ class JointOptimization(Method):
     paper = "Tanaka et al.: Joint Optimization Framework for Learning with Noisy Labels, CVPR"
     year = 2018
     kind = "label correction"
+    when = (
+        "You want one set of corrected labels and can tune when labels begin to change (`begin`). It was second "
+        "on digits, tuned."
+    )
     candidates = Candidates(
         "The ends of the authors' range of rates; the epochs are ours, for shorter runs.",
         begin=(None, 10, 5),

@@ -34,6 +34,10 @@ class LabelSmoothing(Method):
     paper = "Szegedy et al.: Rethinking the Inception Architecture for Computer Vision, CVPR"
     year = 2016
     kind = "regularisation"
+    when = (
+        "You need the usual baseline of regularisation. It softens right and wrong labels alike and memorises all "
+        "of them on digits."
+    )
     candidates = Candidates("0.1 is usual; the others are ours.", smoothing=(0.1, 0.3, 0.6))
 
     def __init__(self, task: Task, *, smoothing: Annotated[float, Field(ge=0, le=1)] = 0.1) -> None:

@@ -19,6 +19,9 @@ class MAE(Method):
     paper = "Ghosh, Kumar and Sastry: Robust Loss Functions under Label Noise for Deep Neural Networks, AAAI"
     year = 2017
     kind = "loss"
+    when = (
+        "Few classes, and provable tolerance of symmetric noise. It learns slowly, and hardly at all with many classes."
+    )
 
     def __init__(self, task: Task) -> None:
         super().__init__(task)

@@ -75,6 +75,7 @@ class MeanTeacher(Method):
     paper = "Tarvainen and Valpola: Mean teachers are better role models, NeurIPS"
     year = 2017
     kind = "regularisation"
+    when = "Images with augmentation: predictions of averaged weights are steady, for one more forward pass."
     forward_passes = 2
     candidates = Candidates("0.999 and 0.97 are the authors'; 0.99 is in between.", decay=(0.999, 0.97, 0.99))
 

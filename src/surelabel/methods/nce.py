@@ -83,6 +83,7 @@ class NCE(Method):
     paper = "Ma et al.: Normalized Loss Functions for Deep Learning with Noisy Labels, ICML"
     year = 2020
     kind = "loss"
+    when = "A robust loss with theory for symmetric noise that does not underfit; weights follow the number of classes."
     candidates = Candidates("The paper's four main pairs.", active=("nce", "nfl"), passive=("rce", "mae"))
 
     def __init__(

@@ -114,6 +114,7 @@ class NLNL(Method):
     paper = "Kim et al.: NLNL: Negative Learning for Noisy Labels, ICCV"
     year = 2019
     kind = "selection"
+    when = "There is much noise and a long run: learning what a sample is not is slow and steady."
     candidates = Candidates("The published constant rate, and the run's schedule.", rate=("published", None))
 
     def __init__(

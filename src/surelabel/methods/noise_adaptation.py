@@ -102,6 +102,7 @@ class NoiseAdaptation(Method):
     paper = "Goldberger and Ben-Reuven: Training Deep Neural-Networks Using a Noise Adaptation Layer, ICLR"
     year = 2017
     kind = "correction"
+    when = "As forward, with a transition matrix that is learned during training. It relies on stopping early."
     candidates = Candidates(
         "4 is the authors'; the others are ours, for networks that memorise soon.", patience=(4, 2, 1)
     )

@@ -32,7 +32,7 @@ Where we differ from the authors' code:
   third, but an integer division makes the rate of the last two thirds zero.
 
 The backbone stage must end before wrong labels are memorised: on digits with 40 % symmetric noise
-(100 epochs, seed 0) the last accuracy is 0.68 with the published share (22 epochs), 0.90 with
+(100 epochs, seed 0) the last accuracy is 0.68 with the published fraction (22 epochs), 0.90 with
 backbone=3, 0.93 with label_rate=4000 in addition, and 0.98 with given_weight=0 as well. The verdict
 is the default, the running mean of p at the given label: its AUROC there is 0.998 with backbone=3
 and label_rate=4000, never below that of d_y.
@@ -104,7 +104,7 @@ class PENCIL(Method):
           run's rate and schedule
         weight_decay: of the first two stages, 0.0001 with SGD; null is the run's
         backbone: epochs of the first stage, which must end before wrong labels are memorised;
-          default the published share, 70/320
+          default the published fraction, 70/320
         label_rate: lambda, the step of a label at batch 128; larger corrects faster, hundreds to
           thousands
         given_weight: a, the weight of the term that keeps labels as they are given; default 0.4 /
@@ -115,6 +115,7 @@ class PENCIL(Method):
     paper = "Yi and Wu: Probabilistic End-to-end Noise Correction for Learning with Noisy Labels, CVPR"
     year = 2019
     kind = "label correction"
+    when = "You want a distribution over classes for each label. Three stages must suit the length of the run."
     candidates = Candidates(
         "The authors', and a third party's for asymmetric noise; 3 epochs are ours.",
         backbone=(None, 3),

@@ -46,13 +46,17 @@ class SAT(Method):
     Options:
         correction_start: E_s, epochs of plain cross entropy before targets change; default the
           published share, 60/200
-        momentum: alpha, the share of the old target that stays in an update
+        momentum: alpha, the fraction of the old target that stays in an update
     """
 
     paper = "Huang, Zhang and Zhang: Self-Adaptive Training: beyond Empirical Risk Minimization, NeurIPS"
     year = 2020
     kind = "label correction"
     table_forms = EVERY_FORM
+    when = (
+        "As CAR without tau, weighting rows by how sure their target is. Set `correction_start` before wrong "
+        "labels are memorised."
+    )
     candidates = Candidates(
         "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
     )

@@ -24,7 +24,7 @@ Where we differ from the authors' code:
 
 T must end before wrong labels are memorised, which takes a few epochs on easy data. On digits with
 40 % symmetric noise and with 30 % pair flips (100 epochs, seed 0) the last accuracy is 0.77 and
-0.78 with the published share, 15 epochs, 0.84 and 0.84 with 5, and 0.89 and 0.86 with 2. The
+0.78 with the published fraction, 15 epochs, 0.84 and 0.84 with 5, and 0.89 and 0.86 with 2. The
 verdict is the default, the running mean of p at the given label: its AUROC there is 0.89 and 0.84,
 0.951 and 0.892, and 0.980 and 0.929. CAR's, which takes the mean with t_y, has 0.86 and 0.82, 0.949
 and 0.893, and 0.981 and 0.932: it loses more where the start is late than it gains where it is not.
@@ -59,13 +59,14 @@ class SELC(Method):
     Options:
         correction_start: T, epochs of plain cross entropy before targets change; default the
           published share, 30/200; it must end before wrong labels are memorised
-        momentum: alpha, the share of the old target that stays in an update
+        momentum: alpha, the fraction of the old target that stays in an update
     """
 
     paper = "Lu and He: SELC: Self-Ensemble Label Correction Improves Learning with Noisy Labels, IJCAI"
     year = 2022
     kind = "label correction"
     table_forms = EVERY_FORM
+    when = "You want to see what CAR gains from tau: it is CAR without it. Set `correction_start` early."
     candidates = Candidates(
         "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
     )

@@ -95,12 +95,12 @@ class SelfEnsemble(Method):
     """A mean teacher whose ensemble over epochs decides which labels to keep.
 
     Options:
-        ensemble_momentum: alpha, the share of the old ensemble that stays when an epoch's
+        ensemble_momentum: alpha, the fraction of the old ensemble that stays when an epoch's
           prediction enters it
-        decay: d, the share of the teacher's weights that stays in a step
+        decay: d, the fraction of the teacher's weights that stays in a step
         consistency_weight: lambda, the weight of the student's distance from the teacher
         consistency_ramp: epochs over which lambda grows; default 30/180 of the run
-        iterations: how many share the run's epochs; more follow if some end early
+        iterations: number of iterations that share the run's epochs; more follow if some end early
         patience: epochs without a better score after which an iteration ends; default a quarter of
           an iteration
     """
@@ -108,6 +108,7 @@ class SelfEnsemble(Method):
     paper = "Nguyen et al.: SELF: Learning to Filter Noisy Labels with Self-Ensembling, ICLR"
     year = 2020
     kind = "selection"
+    when = "You want to filter labels by an ensemble over epochs and keep filtered rows as unlabelled data."
     forward_passes = 2
     candidates = Candidates("Ours, and mean teacher's.", consistency_weight=(10.0, 100.0))
 

@@ -40,6 +40,10 @@ class SL(Method):
     paper = "Wang et al.: Symmetric Cross Entropy for Robust Learning with Noisy Labels, ICCV"
     year = 2019
     kind = "loss"
+    when = (
+        "A robust loss with two weights. Choose `forward_weight` by the data: 0.01 for easy data, 6 for a hundred "
+        "classes."
+    )
     candidates = Candidates(
         "The authors' for CIFAR-10, MNIST and CIFAR-100.", forward_weight=(0.1, 0.01, 6.0), reverse_weight=(1.0, 0.1)
     )

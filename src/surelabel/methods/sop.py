@@ -152,13 +152,17 @@ class SOP(Method):
         balance_weight: c_b, the weight of even predictions over classes; 0.1 in SOP+
         consistency_weight: c_c, the weight of equal predictions for two views of an image; 0.9 in
           SOP+, and without effect where nothing is augmented
-        strong: whether the second view of an image also changes colour, geometry and loses a part,
-          as in SOP+
+        strong: whether the second view of an image also changes in colour and geometry and loses a
+          part, as in SOP+
     """
 
     paper = "Liu, Zhu, Qu and You: Robust Training under Label Noise by Over-parameterization, ICML"
     year = 2022
     kind = "regularisation"
+    when = (
+        "You can tune its two rates, or want SOP+ on images with strong augmentation. At published rates it is "
+        "too slow for digits."
+    )
     candidates = Candidates(
         "The authors' for CIFAR-100, symmetric and asymmetric; 10 from a reproduction on CIFAR-10N.",
         u_rate=(1.0, 0.1, 10.0),

@@ -110,17 +110,23 @@ class SSR(Method):
     Options:
         relabel_threshold: theta_r, predictions above it replace the label; the authors have 0.8 to
           0.99, smaller for more noise; 1 never relabels
-        vote_threshold: theta_s, the share of the best class's votes that a label needs to be clean
+        vote_threshold: theta_s, the fraction of the best class's votes that a label needs to be
+          clean
         neighbours: how many rows vote, the row itself included
         consistency_weight: lambda_fc, the weight of equal features for two views of a row; 0 is SSR
           and 1 SSR+
         mixup_alpha: alpha of the Beta distribution
-        strong: whether images also change colour, geometry and lose a part, as the authors' do
+        strong: whether images also change in colour and geometry and lose a part, as in the
+          authors' code
     """
 
     paper = "Feng et al.: SSR: An Efficient and Robust Framework for Learning with Unknown Label Noise, BMVC"
     year = 2022
     kind = "selection"
+    when = (
+        "Images with strong augmentation and an unknown noise rate: neighbours vote on every label. A step costs "
+        "5 forward and 3 backward passes."
+    )
     candidates = Candidates(
         "The authors' default, for 100 classes and high noise, and for WebVision.", relabel_threshold=(0.9, 0.8, 0.95)
     )

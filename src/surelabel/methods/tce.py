@@ -39,6 +39,7 @@ class TCE(Method):
     paper = "Feng et al.: Can Cross Entropy Loss Be Robust to Label Noise?, IJCAI"
     year = 2020
     kind = "loss"
+    when = "A robust loss with one whole number to choose, from mean absolute error (1) towards cross entropy."
     candidates = Candidates("The paper chooses from 2 to 6.", order=(2, 4, 6))
 
     def __init__(self, task: Task, *, order: PositiveInt = 2) -> None:

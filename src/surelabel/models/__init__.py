@@ -104,7 +104,7 @@ def start_from(network: nn.Module, weights: str) -> str | None:
         return load_weights(network, read_weights(weights), weights)
     if hub_id is None:
         raise ConfigError(
-            "model.weights: there are none to fetch for this network; expected the path of a .safetensors or .pth file"
+            "model.weights: this network has no pretrained weights; expected the path of a .safetensors or .pth file"
         )
     return load_weights(network, read_weights(fetch_weights(hub_id)), hub_id)
 
@@ -138,4 +138,4 @@ def _near(name: str, known: Iterable[str]) -> str:
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1)
     meant = f", did you mean {near[0]}?" if near else ""
-    return f"{meant or ';'} there are {', '.join(known) or 'none'}"
+    return f"{meant or ';'} available: {', '.join(known) or 'none'}"

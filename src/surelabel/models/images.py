@@ -18,7 +18,7 @@ def image_shape(input_shape: tuple[int, ...], network: str) -> tuple[int, int, i
     """Return the shape as (C, H, W); raise ConfigError if the inputs are not images."""
     if len(input_shape) != 3:
         raise ConfigError(
-            f"model.name: {network} takes images (channels, height, width), and these inputs have the shape "
+            f"model.name: {network} takes images (channels, height, width), but these inputs have the shape "
             f"{tuple(input_shape)}; use mlp"
         )
     channels, height, width = input_shape

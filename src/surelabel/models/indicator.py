@@ -68,6 +68,14 @@ def add_indicator(model: nn.Module, layers: int = 1, *, layer: str | None = None
     layer, which is the last one registered unless `layer` names another (as in
     `model.named_modules()`). The model must return that layer's output. Compile it or make it
     data-parallel after this, not before.
+
+    >>> import torch
+    >>> import surelabel
+    >>> from torch.nn import Linear, ReLU, Sequential
+    >>> classifier = Sequential(Linear(4, 8), ReLU(), Linear(8, 3))
+    >>> logits, confidence_logit = surelabel.add_indicator(classifier)(torch.zeros(5, 4))
+    >>> logits.shape, confidence_logit.shape
+    (torch.Size([5, 3]), torch.Size([5]))
     """
     if isinstance(model, WithIndicator):
         raise ValueError("this model already has an indicator branch")

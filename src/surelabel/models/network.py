@@ -67,7 +67,10 @@ class Extractor(nn.Module):
 
 
 class Network(Extractor):
-    """Maps raw inputs to Outputs: adds a classifier and, optionally, an indicator branch."""
+    """Maps raw inputs to Outputs: adds a classifier and, optionally, an indicator branch.
+
+    With `mirror` its outputs in evaluation mode are means over an image and its mirror image.
+    """
 
     def __init__(
         self,
@@ -79,8 +82,10 @@ class Network(Extractor):
         frozen: bool = False,
         indicator: bool = False,
         indicator_layers: int = 1,
+        mirror: bool = False,
     ) -> None:
         super().__init__(backbone, mean=mean, std=std, frozen=frozen)
+        self.mirror = mirror
         self.classifier = nn.Linear(self.num_features, num_outputs)
         # Made last, so that a seed yields the same backbone and classifier with and without it.
         self.indicator = make_indicator(self.num_features, indicator_layers) if indicator else None
@@ -90,6 +95,16 @@ class Network(Extractor):
 
         They are never in half precision.
         """
+        seen = self._look(x)
+        if not self.mirror or self.training or x.dim() != 4:
+            return seen
+        mirrored = self._look(x.flip(3))
+        confidence = None
+        if seen.confidence_logit is not None and mirrored.confidence_logit is not None:
+            confidence = (seen.confidence_logit + mirrored.confidence_logit) / 2
+        return Outputs((seen.logits + mirrored.logits) / 2, (seen.features + mirrored.features) / 2, confidence)
+
+    def _look(self, x: Tensor) -> Outputs:
         features = self.features(x)
         confidence_logit = None
         if self.indicator is not None:

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from surelabel.core.torchvision_import import import_torchvision
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, missing_package
 from surelabel.models.images import PixelScale, image_shape
-from surelabel.models.weights import INSTALL
 
 PREFIX = "timm:"
 _OURS = ("num_classes", "in_chans", "pretrained", "features_only", "checkpoint_path", "cache_dir")
@@ -101,11 +100,12 @@ def _check(timm: Any, name: str, options: Mapping[str, Any]) -> None:
 def _import_timm() -> Any:
     """Import timm; raise ConfigError with the command that installs it if that fails."""
     if importlib.util.find_spec("timm") is None:
-        raise ConfigError(f"model.name: networks of timm need the package timm: {INSTALL}")
+        raise missing_package("model.name: timm:NAME", "timm", "vision")
     try:
         import_torchvision()
         import timm
     except (ImportError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise ConfigError(f"model.name: the package timm cannot be imported: {reason}; try {INSTALL}") from None
+        hint = "try pip install 'surelabel[vision]'"
+        raise ConfigError(f"model.name: the package timm cannot be imported: {reason}; {hint}") from None
     return timm

@@ -15,13 +15,12 @@ from urllib.request import getproxies
 import torch
 from torch import Tensor, nn
 
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, missing_package
 
 State = dict[str, Tensor]
 
 HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 """The names of files of weights on the hub, in the order in which they are tried."""
-INSTALL = 'pip install "surelabel[vision]"'
 _HUB_TIMEOUT = 5.0
 """Seconds to wait for the hub; its client alone would retry for a minute."""
 
@@ -46,7 +45,7 @@ def read_weights(path: str | Path) -> State:
             content = content[key]
     state = {_strip_prefixes(str(name)): value for name, value in content.items() if isinstance(value, Tensor)}
     if not state:
-        raise ConfigError(f"model.weights: {path}: there are no tensors in it; expected a state dict, name to tensor")
+        raise ConfigError(f"model.weights: {path}: contains no tensors; expected a state dict, name to tensor")
     return state
 
 
@@ -153,7 +152,7 @@ def fetch_weights(repository: str) -> Path:
     try:
         import huggingface_hub
     except ImportError:
-        raise ConfigError(f"model.weights: fetching weights needs a package that is not here: {INSTALL}") from None
+        raise missing_package("model.weights: downloading weights", "huggingface_hub", "vision") from None
     cached = [huggingface_hub.try_to_load_from_cache(repository, name) for name in HUB_FILES]
     found = next((file for file in cached if isinstance(file, str)), None)
     return Path(found or _download(huggingface_hub, repository))
@@ -168,7 +167,7 @@ def _download(hub: Any, repository: str) -> str:
         except Exception as error:  # from the client, its HTTP library or the system
             reason = " ".join(str(error).split())[:200] or type(error).__name__
     raise ConfigError(
-        f"model.weights: {repository} could not be fetched ({reason}); on a machine with a network download "
+        f"model.weights: {repository} could not be downloaded ({reason}); on a machine with internet access, download "
         f"{_endpoint()}/{repository}/resolve/main/{HUB_FILES[0]}, and set model.weights=/path/to/{HUB_FILES[0]}"
     )
 

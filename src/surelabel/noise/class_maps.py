@@ -130,15 +130,15 @@ def _find_built_in(
     """Return the map called `name`, or without a name the map of exactly these classes."""
     if name is not None:
         if name not in built_in:
-            raise ConfigError(f"noise.{option}: there is no {name!r}; ready are {', '.join(built_in)}")
+            raise ConfigError(f"noise.{option}: there is no {name!r}; available: {', '.join(built_in)}")
         return built_in[str(name)]
     wanted = sorted(map(canonical_name, class_names))
     fitting = [one for one in built_in.values() if wanted == sorted(one.classes)]
     if fitting and not all(one.isdecimal() for one in class_names):
         return fitting[0]
     raise ConfigError(
-        f"noise.{option}: {need}, or the name of a ready one ({', '.join(built_in)}), which the class names "
-        f"{join_names(class_names)} do not tell"
+        f"noise.{option}: {need}, or the name of a known one ({', '.join(built_in)}); none of these fits the class "
+        f"names {join_names(class_names)}"
     )
 
 
@@ -162,7 +162,7 @@ def _to_numbers(class_map: Mapping[str, str], class_names: Sequence[str], option
     number = {name: position for position, name in enumerate(class_names)}
     for name in (*class_map.keys(), *class_map.values()):
         if name not in number:
-            raise ConfigError(f"noise.{option}: there is no class {name!r}; there are {join_names(class_names)}")
+            raise ConfigError(f"noise.{option}: there is no class {name!r}; available: {join_names(class_names)}")
     return {number[old]: number[new] for old, new in class_map.items()}
 
 
@@ -170,14 +170,10 @@ def _check_groups(groups: Sequence[Sequence[str]]) -> None:
     names = [name for group in groups for name in group]
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise ConfigError(
-            f"noise.groups: the class {twice[0]!r} stands in them twice; expected each class at most once"
-        )
+        raise ConfigError(f"noise.groups: the class {twice[0]!r} appears twice; expected each class at most once")
     for group in groups:
         if len(group) < 2:
-            raise ConfigError(
-                f"noise.groups: the group [{', '.join(group)}] has nowhere to go; expected at least 2 classes"
-            )
+            raise ConfigError(f"noise.groups: the group [{', '.join(group)}] is too small; expected at least 2 classes")
 
 
 def join_names(names: Sequence[str], most: int = 12) -> str:

@@ -89,7 +89,7 @@ def _refuse_other_json(path: Path) -> None:
         read_manifest(path)
     except SurelabelError:
         raise ConfigError(
-            f"{path}: the manifest would replace this file, which is not one; choose another name"
+            f"{path}: the manifest would replace this file, which is not a manifest; choose another name"
         ) from None
 
 

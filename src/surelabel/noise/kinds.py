@@ -102,7 +102,7 @@ def _matrix(data: CleanData, config: NoiseConfig, seed: int) -> NoisyLabels:
 
 def _instance(data: CleanData, config: NoiseConfig, seed: int) -> NoisyLabels:
     if data.inputs is None:
-        raise ConfigError("noise.kind: instance noise depends on the inputs, and there are none here")
+        raise ConfigError("noise.kind: instance noise depends on the inputs, but there are none here")
     scale = config.instance_scale
     given, flip, digest = draw_by_input(data.clean, data.num_classes, config.rate, scale, data.inputs, seed)
     how = f"by input as Xia 2020, {scale} values, flip rates of deviation {SPREAD}, {_INDEPENDENT}"
@@ -156,7 +156,7 @@ def check_options(config: NoiseConfig) -> None:
     for option, kinds in _OPTIONS.items():
         default = NoiseConfig.model_fields[option].default
         if getattr(config, option) != default and config.kind not in kinds:
-            raise ConfigError(f"noise.{option}: not for {config.kind} noise; it belongs to {', '.join(kinds)}")
+            raise ConfigError(f"noise.{option}: does not apply to {config.kind} noise, only to {', '.join(kinds)}")
 
 
 def _describe_mode(config: NoiseConfig, exact: str = "exact count per class") -> str:

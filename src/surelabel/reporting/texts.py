@@ -35,7 +35,8 @@ def mark_texts(run: ReportedRun, rows: list[int]) -> MarkedTexts | None:
         return None
     texts = _read(run, rows)
     # A method from outside is not imported only to mark words.
-    model = None if run.config.method.is_foreign or not texts else TrainedModel.read(run.run_dir)
+    has_model = run.run_dir.has_model and not run.config.method.is_foreign
+    model = TrainedModel.read(run.run_dir) if has_model and texts else None
     if model is None or not can_mark(model):
         return MarkedTexts({row: [Piece(shown(text))] for row, text in texts.items()}, has_marks=False)
     given, suggested = (run.class_numbers(name)[list(texts)].tolist() for name in ("given", "suggested"))

@@ -37,7 +37,8 @@ class RowContent:
     @cached_property
     def _model(self) -> TrainedModel | None:
         """The model that marks words; a method from outside is not imported for that."""
-        model = None if self.run_dir.config().method.is_foreign else TrainedModel.read(self.run_dir)
+        has_model = self.run_dir.has_model and not self.run_dir.config().method.is_foreign
+        model = TrainedModel.read(self.run_dir) if has_model else None
         return model if model is not None and can_mark(model) else None
 
     def _pieces(self, text: str | None, given: int, suggested: int) -> list[list[str]] | None:

@@ -260,7 +260,7 @@ class Review:
             raise RunError(f"the row {request.id!r} is not in the random sample")
         given = self.suspects.class_names[self.suspects.given[row]]
         if request.action == "relabel" and request.label not in self.suspects.number_of:
-            raise RunError(f"{request.label!r} is no class of this run")
+            raise RunError(f"{request.label!r} is not a class of this run")
         action = "keep" if (request.action, request.label) == ("relabel", given) else request.action
         return Wish(request.id, given, action, request.label if action == "relabel" else None, request.seen, queue)
 

@@ -232,7 +232,7 @@ def _bind(port: int) -> socket.socket:
         listener.listen()  # so that a browser opened before the server is ready waits
     except (OSError, OverflowError) as error:
         listener.close()
-        raise ConfigError(f"--port {port}: {getattr(error, 'strerror', None) or error}; 0 takes a free one") from None
+        raise ConfigError(f"--port {port}: {getattr(error, 'strerror', None) or error}; 0 chooses a free one") from None
     return listener
 
 

@@ -67,7 +67,7 @@ class Suspects:
         self.ids = [str(id) for id in audit.columns["id"]]
         self.row_of = {id: row for row, id in enumerate(self.ids)}
         if len(self.row_of) < len(self.ids):
-            raise RunError("an id stands for more than one row; decisions are kept by id, so ids must be unique")
+            raise RunError("an id belongs to more than one row; decisions are kept by id, so ids must be unique")
         self.positions = self._find_positions()
         self.number_of = {name: number for number, name in enumerate(self.class_names)}
         self.given, self.suggested = (self._numbers(name) for name in ("given", "suggested"))

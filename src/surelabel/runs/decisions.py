@@ -126,7 +126,7 @@ class Journal:
         Otherwise `rule`, one of RULES, says which decision of several annotators counts.
         """
         if rule not in RULES:
-            raise ConfigError(f"annotators: {rule!r} is no rule; expected {', '.join(RULES)}")
+            raise ConfigError(f"annotators: {rule!r} is not a rule; expected {', '.join(RULES)}")
         self.path, self.by, self._sync = Path(path), by, sync
         self.is_independent, self.rule = is_independent, rule
         self._mutex = threading.Lock()
@@ -291,7 +291,7 @@ class Journal:
             raise Conflict(stale)
         for wish in wishes:
             if wish.action not in ACTIONS:
-                raise RunError(f"{wish.action!r} is no decision; possible are {', '.join(ACTIONS)}")
+                raise RunError(f"{wish.action!r} is not a decision; expected one of {', '.join(ACTIONS)}")
             if wish.action == "undo" and self._rows.own(wish.id).decision is None:
                 raise RunError(f"there is no decision on {wish.id!r} to undo")
 

@@ -56,6 +56,8 @@ OPINION_FILE = "second_opinion.json"
 ENCODER_FILE, ENCODER_TENSORS = "encoder.json", "encoder.safetensors"
 TRAJECTORY_FILE, NEIGHBOURS_FILE = "trajectory.safetensors", "neighbours.safetensors"
 FOLDS_FOLDER = "folds"
+RECORDED = "recorded"
+"""In data.json of a run that another training loop recorded: what evidence is missing."""
 METRICS_FILE = "metrics.jsonl"
 SUSPECTS_FILE = "suspects.json"
 START_FILES = (
@@ -138,6 +140,11 @@ class RunDir:
     def weights_file(self) -> Path:
         """The weights of the finished run."""
         return self.path / "model.safetensors"
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the run has a trained model; one that another training loop recorded has none."""
+        return self.has(self.weights_file.name)
 
     @property
     def has_begun(self) -> bool:

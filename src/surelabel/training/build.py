@@ -121,6 +121,7 @@ class NetworkFactory:
                 frozen=config.freeze,
                 indicator=indicator,
                 indicator_layers=indicator_layers,
+                mirror=config.mirror,
             )
         self.num_made += 1
         self.notes += [note] if note is not None and note not in self.notes else []
@@ -260,7 +261,7 @@ def loader(config: RunConfig, corpus: Corpus, device: torch.device) -> Loader:
         )
     crop = rows.crop if rows.is_image else None
     if crop and crop > min(rows.x.shape[2:]):
-        raise ConfigError(f"data.crop: {crop} is more than images of {rows.x.shape[2]} x {rows.x.shape[3]} pixels have")
+        raise ConfigError(f"data.crop: {crop} is larger than the images, {rows.x.shape[2]} x {rows.x.shape[3]} pixels")
     usual = 0 if crop else look.crop_padding
     padding = usual if train.crop_padding is None else train.crop_padding
     flip = look.flip if train.flip is None else train.flip

@@ -18,10 +18,10 @@ from surelabel.data.encoding import stored
 from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
 from surelabel.data.inputs import Inputs, LazyInputs
 from surelabel.data.sources.tables import frames
-from surelabel.errors import RunError
+from surelabel.errors import RunError, warn_deprecated
 from surelabel.files import replace_csv
 from surelabel.models import Extractor
-from surelabel.runs.run_dir import RunDir
+from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.training import build, cached_features
 
 
@@ -68,6 +68,8 @@ class TrainedModel:
         """Read the model of a run directory."""
         data, config = run_dir.data(), run_dir.config()
         run_dir.require_done()
+        if RECORDED in data and not run_dir.has_model:
+            raise RunError(f"{run_dir.path}: recorded by another training loop; it has no model of its own")
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
         extractor = cached_features.load(run_dir) if config.model.cache_features else None
         shape, whole = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
@@ -109,6 +111,11 @@ class TrainedModel:
         if self.method.tau(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
             return None
         return self._sweep(self.method.tau, inputs, batch_size)
+
+    def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
+        """Return tau under the name that it had in 0.1.0."""
+        warn_deprecated("TrainedModel.confidence", "use tau", removal="0.4")
+        return self.tau(x, batch_size)
 
     def seen(self, raw: Tensor) -> Tensor:
         """Return the inputs of the method: raw ones, or features if the run trained on these."""

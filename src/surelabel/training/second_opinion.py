@@ -147,26 +147,35 @@ def _judge(
     extra: Mapping[str, np.ndarray] | None,
     known: TrainingRows | None,
 ) -> Judged | None:
-    given = columns["given"]
     features = feature_sets(corpus.labelled_parts, config.train.seed)
     if known is not None and corpus.validation is None and not extra:
         opinion = known.found
     else:
         opinion = second_opinion(
-            features, given, corpus.num_classes, config.train.seed, extra, keep_scale=corpus.has_term_weights
+            features,
+            columns["given"],
+            corpus.num_classes,
+            config.train.seed,
+            extra,
+            keep_scale=corpus.has_term_weights,
         )
-    if opinion is None:
-        return None
-    trained = columns["verdict"] == TRAINED
+    return None if opinion is None else judge_rows(features, opinion, columns, config.train.seed)
+
+
+def judge_rows(
+    features: Mapping[str, np.ndarray], opinion: SecondOpinion, columns: dict[str, Any], seed: int
+) -> Judged:
+    """Judge rows by a second opinion on their features, and by the columns that training gave."""
+    given, trained = columns["given"], columns["verdict"] == TRAINED
     judgement = judge(
         opinion.logits,
         given,
         quality=np.where(trained, columns["quality"], np.nan),
         predicted=_Predicted(columns["target"], columns["probability"]),
         trusted=columns["verdict"] == TRUSTED,
-        seed=config.train.seed,
+        seed=seed,
     )
-    neighbours = find_neighbours(join_features(features), config.train.seed)
+    neighbours = find_neighbours(join_features(features), seed)
     judged = {
         "p_wrong": judgement.p_wrong,
         "p_wrong_low": judgement.low,

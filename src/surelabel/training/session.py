@@ -17,6 +17,7 @@ from surelabel.data.encoding.encode import encode_all, find_encoder
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Progress, Setup
 from surelabel.engine.signals import stop_on_signals
+from surelabel.engine.trajectory import Trajectory
 from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
@@ -29,6 +30,7 @@ from surelabel.runs.run_dir import (
     RunDir,
 )
 from surelabel.training import build, cached_features, folds, head, second_opinion, warm_start
+from surelabel.training.cores import notes_on_threads
 from surelabel.training.early_suspects import EarlySuspects
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.calibration import CurveCalibration
@@ -69,7 +71,7 @@ def train(
     torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
     method = make_method(config.train.seed)
     warnings = [f"network on these features: {chosen['chosen']}"] if chosen else []
-    warnings += [*config.notices(), *method.advice("settings"), *build.notes(method)]
+    warnings += [*config.notices(), *notes_on_threads(config.train), *method.advice("settings"), *build.notes(method)]
     if method.target_tables():
         warnings.append(LOSS_MAY_RISE.format(method=config.method.name))
     # A saved state replaces the weights of a warm start.
@@ -155,20 +157,26 @@ def _write_results(
     columns, weights = collect_columns(engine), weights_of(engine)
     if not distributed.is_first():
         return
-    calibration = CurveCalibration.fit(columns)
-    run_dir.write_table(CALIBRATION_FILE, calibration.to_columns())
     found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns, left_out, known)
-    run_dir.write_json(OPINION_FILE, found.description if found else {})
-    judged = found.columns if found else {"p_wrong": calibration.p_wrong}
-    if engine.record.trajectory is not None:
-        run_dir.write_tensors(TRAJECTORY_FILE, engine.record.trajectory.tensors())
-    if found and found.neighbours is not None:
-        run_dir.write_tensors(NEIGHBOURS_FILE, {"index": torch.from_numpy(found.neighbours)})
-    run_dir.write_samples({**columns, **judged})
+    write_verdict(run_dir, columns, found, engine.record.trajectory)
     run_dir.write_tensors(run_dir.weights_file.name, weights)
     run_dir.rewrite_metrics(engine.history)
     run_dir.write_json("done", summarise(engine))
     discard_state(run_dir)
+
+
+def write_verdict(
+    run_dir: RunDir, columns: dict[str, Any], found: second_opinion.Judged | None, trajectory: Trajectory | None
+) -> None:
+    """Write the verdict on every row: P(wrong) by the second opinion if there is one."""
+    calibration = CurveCalibration.fit(columns)
+    run_dir.write_table(CALIBRATION_FILE, calibration.to_columns())
+    run_dir.write_json(OPINION_FILE, found.description if found else {})
+    if trajectory is not None:
+        run_dir.write_tensors(TRAJECTORY_FILE, trajectory.tensors())
+    if found and found.neighbours is not None:
+        run_dir.write_tensors(NEIGHBOURS_FILE, {"index": torch.from_numpy(found.neighbours)})
+    run_dir.write_samples({**columns, **(found.columns if found else {"p_wrong": calibration.p_wrong})})
 
 
 def discard_state(run_dir: RunDir) -> None:

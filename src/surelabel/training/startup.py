@@ -63,7 +63,7 @@ def _check_noise(run_dir: RunDir, manifest: noise.Manifest | None) -> None:
         else noise.describe_differences(manifest, noise.read_manifest(run_dir.checked("noise.json")))
     )
     if faults:
-        raise RunError(f"{file}: the noise is not what this run began with: {faults}; start a new run")
+        raise RunError(f"{file}: the noise differs from that at the start of this run: {faults}; start a new run")
 
 
 def _label_columns(corpus: Corpus) -> dict[str, Any]:

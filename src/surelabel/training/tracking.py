@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from surelabel.config import RunConfig
 from surelabel.console import has_nonzero_rank
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, missing_package
 from surelabel.files import refuse_link
 from surelabel.runs.run_dir import RunDir
 
@@ -158,8 +158,8 @@ def flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
 def _make(name: str) -> Tracker:
     """Make a tracker, or raise before training starts if it is unknown or not installed."""
     if name not in TRACKERS:
-        raise ConfigError(f"--log {name}: there is no such log; there are {', '.join(TRACKERS)}")
+        raise ConfigError(f"--log {name}: not a known log; available: {', '.join(TRACKERS)}")
     kind = TRACKERS[name]
     if find_spec(kind.package) is None:
-        raise ConfigError(f"--log {name}: needs the package {kind.package}: pip install 'surelabel[{name}]'")
+        raise missing_package(f"--log {name}", kind.package, name)
     return kind()

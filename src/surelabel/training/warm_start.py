@@ -118,5 +118,5 @@ def _find_original(copy: str, networks: dict[str, str], own: dict[str, Tensor]) 
 def _require_equal(path: Path, what: str, theirs: Any, ours: Any) -> None:
     if theirs != ours:
         raise ConfigError(
-            f"train.warm_start: {path}: its {what} {theirs}, and those of this run {ours}; they must agree"
+            f"train.warm_start: {path}: its {what} {theirs}, but those of this run {ours}; they must agree"
         )

@@ -48,7 +48,7 @@ def list_candidates(config: RunConfig, values: Values | None = None) -> list[Can
     methods.validate_options(name, fixed)
     for option in values or {}:
         if option in fixed:
-            raise ConfigError(f"method.{option}: is set to {fixed[option]!r} and is to be tried; give one of them")
+            raise ConfigError(f"method.{option}: is both set to {fixed[option]!r} and listed to be tried; choose one")
     declared = methods.find(name).candidates.values if values is None else values
     options = combine({option: tried for option, tried in declared.items() if option not in fixed})
     found = list({str(candidate): candidate for candidate in map(Candidate, options)}.values())

@@ -86,9 +86,22 @@ def tune(
     maps options to values and replaces those that the method declares. Runs are kept in `out`: the
     same call resumes a search. After `budget` minutes no further run starts. `backend` says where
     to train, by default in `workers` processes on this machine.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> np.savez("data.npz", x=4 * np.eye(3)[y], y=y)
+    >>> gce = {"settings": {"method": "gce"}, "candidates": {"q": [0.3, 0.7]}}
+    >>> tuning = surelabel.tune("data.npz", "tuning", **gce, budget=1e-9)
+    >>> list(tuning.results), tuning.is_complete  # no time to train any; call it again with more
+    (['q=0.3', 'q=0.7'], False)
+
+    In the end `tuning.best` is a configuration for `fit`.
     """
     if not isinstance(data, str | Path | RunConfig) and not (isinstance(data, Mapping) and "data" in data):
-        raise ConfigError("data: data in memory cannot be tuned on; save them, for example as an .npz, and name it")
+        raise ConfigError(
+            "data: data in memory cannot be tuned on; save them, for example as an .npz file, and pass its path"
+        )
     if budget is not None and not budget > 0:
         raise ConfigError(f"budget: got {budget:g}; expected minutes, more than 0")
     config = api.make_config(data, settings)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from surelabel.config import MethodConfig
 from surelabel.errors import RunError, SurelabelError
-from surelabel.runs.run_dir import RunDir
+from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.verdicts.comparison import Cleaning, compare, read_cleaning
 
 if TYPE_CHECKING:
@@ -167,6 +167,8 @@ def _memorise_less(training: Training | None) -> str:
 
 def _resists(method: str) -> bool:
     """Return whether a method is meant for wrong labels; no foreign method is imported."""
+    if method == RECORDED:  # the loss of the other training loop is not known
+        return False
     from surelabel import methods  # it loads PyTorch, which is seldom needed here
 
     return method not in methods.names() or methods.find(method).resists_wrong_labels

@@ -1,6 +1,7 @@
 """The audit of a run: every label with its P(wrong), the most suspicious first."""
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 
 from surelabel.errors import ConfigError
 from surelabel.runs.decisions import FILE_NAME, Damage, Journal
-from surelabel.runs.run_dir import RunDir
+from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.verdicts import advice, classes, corrections, evidence, kinds, measures, summary
 from surelabel.verdicts import budget as budgets
 from surelabel.verdicts.answers import Review, ReviewReader
@@ -17,36 +18,11 @@ from surelabel.verdicts.budget import Expected
 from surelabel.verdicts.calibration import Calibration, CurveCalibration, read_calibration
 from surelabel.verdicts.classes import Pair, Rate
 from surelabel.verdicts.corrections import Rules
+from surelabel.verdicts.drift import Drift
 from surelabel.verdicts.random_sample import Combined
+from surelabel.verdicts.ranking import DECIDED, REMOVED, in_order, rank_rows, ranked_columns, sum_alternatives
 from surelabel.verdicts.reviewed import ReviewedCalibration, update
 from surelabel.verdicts.table import Table
-
-COLUMNS = (
-    "rank",
-    "id",
-    "given",
-    "suggested",
-    "target",
-    "quality",
-    "p_wrong",
-    "suggested_probability",
-    "given_probability",
-    "prediction",
-    "tau",
-    "mean_margin",
-    "margin_of_mean",
-    "first_learned",
-    "forgotten",
-    "kind",
-    *kinds.COLUMNS,
-    "split",
-    "verdict",
-)
-"""Columns of the ranked table, in this order; `clean` is added where it is known."""
-DECIDED = "decided"
-REMOVED = "(removed)"
-"""In the column of decisions, rows for which none of the classes fits."""
-"""Column with the label that a person decided on, empty where nobody did; added after a review."""
 
 SUSPICIOUS_FROM = 0.5
 """P(wrong) from which a label looks wrong."""
@@ -74,6 +50,9 @@ class Audit(Table):
         power: float | None = None,
         review: Review | None = None,
         damage: Damage | None = None,
+        caveats: Sequence[str] = (),
+        basis: Sequence[str] = (),
+        drifts: Sequence[Drift] = (),
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
@@ -94,9 +73,15 @@ class Audit(Table):
         """What people decided since the run ended; None if nothing."""
         self.damage = damage or Damage()
         """What of the journal of decisions cannot be read; False if nothing."""
+        self.caveats = tuple(caveats)
+        """Sentences on evidence that is missing, and on how far the verdict can be relied on."""
+        self.basis = tuple(basis)
+        """Sentences on what kind of verdict this is, if it is not that of a finished run."""
+        self.drifts = tuple(drifts)
+        """Comparisons of new data with those of the run."""
         self.kinds = kinds.find_kinds(self)
         """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
-        self.columns = _ordered(kinds.add_columns(self.columns, self.kinds))
+        self.columns = in_order(kinds.add_columns(self.columns, self.kinds))
 
     def __repr__(self) -> str:
         return f"{summary.headline(self)} {self.sentences()[0]}"
@@ -298,12 +283,25 @@ def audit(
     A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
     docs/results/calibration.md says how often they hold the truth. `annotators` is the rule by
     which one decision follows from those of several: last, majority or agree.
+
+    >>> import numpy as np
+    >>> import surelabel
+    >>> y = np.arange(60) % 3
+    >>> x = 4 * np.eye(3)[y] + np.random.default_rng(0).normal(size=(60, 3))
+    >>> run = surelabel.fit((x, y), "runs/first", epochs=10, noise="symmetric:0.2")
+    >>> surelabel.audit(run)
+    Audit of 60 labels: 12 look wrong. About 12 of 60 labels are wrong: 20 % ...
     """
+    check_levels(min_probability, confidence)
+    run = run if isinstance(run, RunDir) else RunDir.open(run)
+    return Auditor(run).audit(Journal(run.path / FILE_NAME, rule=annotators), min_probability, confidence)
+
+
+def check_levels(min_probability: float, confidence: float) -> None:
+    """Raise unless both are probabilities."""
     corrections.check_share("min_probability", min_probability)
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence={confidence}: expected a number between 0 and 1")
-    run = run if isinstance(run, RunDir) else RunDir.open(run)
-    return Auditor(run).audit(Journal(run.path / FILE_NAME, rule=annotators), min_probability, confidence)
 
 
 class Auditor:
@@ -313,6 +311,7 @@ class Auditor:
         self.found = evidence.read(run)
         self.calibration = read_calibration(run, self.found.columns)
         self.training, self.power = advice.training_of(run), run.second_opinion().get("power")
+        self.caveats = run.data().get(RECORDED, {}).get("missing", ())
         self.reviews = ReviewReader(
             [str(id) for id in self.found.columns["id"]],
             self.found.columns["given"],
@@ -326,72 +325,40 @@ class Auditor:
         """Return the ranked table, with the decisions in the journal."""
         review = self.reviews.read(journal)
         calibration = self.calibration if review is None else update(self.calibration, review.answers)
-        columns = {**self.found.columns, "p_wrong": calibration.p_wrong}
-        if calibration is not self.calibration:
-            columns = self.found.with_p_wrong(calibration.p_wrong)
-        joint, p_suggested = _sum_alternatives(self.found, columns, review)
-        order = _rank(columns, review)
-        return Audit(
-            _ranked_columns(self.found.class_names, columns, order, review),
-            self.found.class_names,
-            calibration=calibration.reorder(order),
-            joint_counts=joint,
-            position=order,
+        return assemble(
+            self.found,
+            calibration,
+            review,
+            is_updated=calibration is not self.calibration,
             training=self.training,
             power=self.power,
-            review=review,
             damage=journal.damage(),
-            p_suggested=p_suggested[order],
+            caveats=self.caveats,
             min_probability=min_probability,
             confidence=confidence,
         )
 
 
-def _sum_alternatives(
-    found: evidence.Evidence, columns: dict[str, np.ndarray], review: Review | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return (K, K) expected counts by true and given class, and (N,) P(suggestion is right)."""
-    given, suggested, p_wrong = (columns[name] for name in ("given", "suggested", "p_wrong"))
-    joint = np.zeros((len(found.class_names), len(found.class_names)))
-    p_suggested = np.empty(len(given))
-    for rows, share in found.alternatives():
-        if review is not None:
-            _use_decisions(share, given[rows], review.labels[rows])
-        joint += classes.joint_counts(given[rows], p_wrong[rows], share)
-        p_suggested[rows] = p_wrong[rows] * share[np.arange(len(share)), suggested[rows]]
-    return joint, p_suggested
-
-
-def _use_decisions(share: np.ndarray, given: np.ndarray, labels: np.ndarray) -> None:
-    """Replace the alternatives (n, K) of rows for which a person chose another class."""
-    changed = np.flatnonzero((labels >= 0) & (labels != given))
-    share[changed] = 0
-    share[changed, labels[changed]] = 1
-
-
-def _rank(columns: dict[str, np.ndarray], review: Review | None) -> np.ndarray:
-    """Order rows by P(wrong); ties by quality, then by the probability of the suggestion.
-
-    Rows that a person has decided on come last.
-    """
-    keys = (-columns["suggested_probability"], columns["quality"], -columns["p_wrong"])
-    return np.lexsort(keys if review is None else (*keys, review.answers.is_decided))
-
-
-def _ranked_columns(
-    class_names: tuple[str, ...], columns: dict[str, np.ndarray], order: np.ndarray, review: Review | None
-) -> dict[str, np.ndarray]:
-    names = np.array(class_names)
-    columns = {name: values[order] for name, values in columns.items()}
-    for name in evidence.CLASS_COLUMNS:
-        if name in columns:
-            columns[name] = names[columns[name]]
-    columns["rank"] = np.arange(1, len(order) + 1)
-    if review is not None:
-        columns[DECIDED] = np.append(names, [REMOVED, ""])[review.labels[order]]
-    return {name: columns[name] for name in (*COLUMNS, DECIDED, "clean") if name in columns}
-
-
-def _ordered(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the columns in the order of COLUMNS, and then all others."""
-    return {**{name: columns[name] for name in COLUMNS if name in columns}, **columns}
+def assemble(
+    found: evidence.Evidence,
+    calibration: Calibration,
+    review: Review | None = None,
+    is_updated: bool = False,
+    **facts: Any,
+) -> Audit:
+    """Rank the rows by P(wrong); `is_updated` says that it is no longer that of the evidence."""
+    columns = {**found.columns, "p_wrong": calibration.p_wrong}
+    if is_updated:
+        columns = found.with_p_wrong(calibration.p_wrong)
+    joint, p_suggested = sum_alternatives(found, columns, review)
+    order = rank_rows(columns, review)
+    return Audit(
+        ranked_columns(found.class_names, columns, order, review),
+        found.class_names,
+        calibration=calibration.reorder(order),
+        joint_counts=joint,
+        position=order,
+        review=review,
+        p_suggested=p_suggested[order],
+        **facts,
+    )

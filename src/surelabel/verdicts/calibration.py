@@ -194,14 +194,21 @@ class CurveCalibration(Calibration):
         """Read the calibration of a finished run; a run of schema 1 has none, so it is fitted."""
         if "p_wrong" not in columns:
             return cls.fit(columns)
-        try:
-            curves = dict(map(_curve_of, run.calibration().to_pylist()))
-        except (KeyError, TypeError, ValueError) as error:
-            raise RunError(f"{run.path / CALIBRATION_FILE}: not readable: {type(error).__name__} {error}") from None
+        curves = cls.read_curves(run)
         missing = {TRAINED, HELD_OUT} & set(columns["verdict"].tolist()) - set(curves)
         if missing:
             raise RunError(f"{run.path / CALIBRATION_FILE}: holds no curve for {', '.join(sorted(missing))}")
         return cls(columns["quality"], columns["verdict"], curves, columns["p_wrong"])
+
+    @staticmethod
+    def read_curves(run: RunDir) -> dict[str, Curve]:
+        """Read the curves of a finished run by kind of verdict; a run of schema 1 stores none."""
+        if not run.has(CALIBRATION_FILE):
+            return {}
+        try:
+            return dict(map(_curve_of, run.calibration().to_pylist()))
+        except (KeyError, TypeError, ValueError) as error:
+            raise RunError(f"{run.path / CALIBRATION_FILE}: not readable: {type(error).__name__} {error}") from None
 
     def to_columns(self) -> dict[str, Any]:
         """Return the curves as columns of calibration.parquet, one row per kind of verdict."""

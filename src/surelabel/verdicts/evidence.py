@@ -4,7 +4,7 @@ Everything that P(wrong) and suggestions depend on enters the package here, as c
 value per row in the order of the data. A new source of evidence is a new column.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,15 +101,20 @@ def read(run: RunDir) -> Evidence:
     soft = {name: TopK.from_table(samples, name, len(names)) for name in stored}
     lists = {f"{name}{end}" for name in soft for end in ("", "_classes")}
     columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in lists}
-    columns["target"] = soft["target"].argmax()
+    if labels["clean"].null_count == 0:
+        columns["clean"] = labels["clean"].to_numpy()
+    return combine(columns, soft, names)
+
+
+def combine(columns: dict[str, np.ndarray], soft: Mapping[str, TopK], class_names: tuple[str, ...]) -> Evidence:
+    """Return the evidence in columns with a value per row, and in soft labels by name."""
+    columns = {**columns, "target": soft["target"].argmax()}
     if TRUE_CLASS in soft:
         columns |= _suggestions(soft[TRUE_CLASS], columns["given"], columns["p_wrong"])
     if MEAN_PROBABILITY in soft:
         columns["network_rival"] = rival_of(soft[MEAN_PROBABILITY].values)
-    if labels["clean"].null_count == 0:
-        columns["clean"] = labels["clean"].to_numpy()
     tables = (soft["target"], soft["probability"], soft.get(TRUE_CLASS), soft.get(MEAN_PROBABILITY))
-    return Evidence(columns, names, *tables)
+    return Evidence(columns, class_names, *tables)
 
 
 def _suggestions(true_class: TopK, given: np.ndarray, p_wrong: np.ndarray) -> dict[str, np.ndarray]:

@@ -43,10 +43,21 @@ def measure_isolation(neighbours: Neighbours) -> Array:
     return isolation
 
 
-def _in_spreads(values: Array) -> Array:
-    middle = np.median(values)
+def isolation_beside(distance: Array, reference: Array) -> Array:
+    """Return (M,) isolation of new rows, by their distance to rows that have (N,) `reference`."""
+    if not (reference > 0).any():
+        return np.zeros(len(distance))
+    usual = np.median(reference[reference > 0])
+    logs = (np.log(np.maximum(values / usual, DENSEST)) for values in (distance, reference))
+    return _in_spreads(*logs)
+
+
+def _in_spreads(values: Array, reference: Array | None = None) -> Array:
+    """Return the distance from the median of the reference, by default of the values themselves."""
+    among = values if reference is None else reference
+    middle = np.median(among)
     for share, place in QUANTILES:
-        spread = (np.quantile(values, share) - middle) / place
+        spread = (np.quantile(among, share) - middle) / place
         if spread > LEAST_SPREAD:
             scaled: Array = (values - middle) / spread
             return scaled

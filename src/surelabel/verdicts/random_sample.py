@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import hypergeom, norm
+from scipy.special import ndtr, ndtri
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -68,6 +68,8 @@ class Sample:
 
     def _at_least(self, count: int, in_all: int) -> float:
         """Return P(`count` or more such rows are in the sample) if there are `in_all`."""
+        from scipy.stats import hypergeom  # takes a second to load
+
         return float(hypergeom.sf(count - 1, self.num_labels, in_all, self.size))
 
     def assisted(self, p_wrong: Array, is_known: Mask) -> tuple[float, Ends]:
@@ -147,6 +149,6 @@ def combine(sample: Sample, by_model: tuple[float, Ends], by_sample: tuple[float
 def _split_normal(points: Array, estimate: float, ends: Ends) -> Array:
     """Return (G,) probabilities: half above and half below the estimate, normal each."""
     edges = np.concatenate([[-np.inf], (points[1:] + points[:-1]) / 2, [np.inf]])
-    below, above = (max(abs(end - estimate) / norm.ppf((1 + LEVEL) / 2), 0.5) for end in ends)
-    mass: Array = np.diff(norm.cdf((edges - estimate) / np.where(edges < estimate, below, above)))
+    below, above = (max(abs(end - estimate) / ndtri((1 + LEVEL) / 2), 0.5) for end in ends)
+    mass: Array = np.diff(ndtr((edges - estimate) / np.where(edges < estimate, below, above)))
     return np.maximum(mass, 1e-300)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri
-from scipy.stats import rankdata
 
 from surelabel.verdicts.calibration import Calibration, RowCalibration
 from surelabel.verdicts.random_sample import LEVEL, Combined, Sample, combine
@@ -194,6 +193,8 @@ class _Model:
 
 def _score(p_wrong: Array) -> Array:
     """Return (N,) scores: the rank as a quantile of the normal distribution, plus half log odds."""
+    from scipy.stats import rankdata  # takes a second to load
+
     rank = (rankdata(p_wrong) - 0.5) / len(p_wrong)
     score: Array = ndtri(rank) + 0.5 * np.clip(logit(p_wrong), -MOST_ODDS, MOST_ODDS)
     return score

@@ -50,6 +50,8 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
         "budgets": [plan.to_dict() for plan in audit.budgets()],
         "review": _review(audit),
         "measures": audit.measures() or None,
+        "basis": list(audit.basis),
+        "drift": [drift.to_dict() for drift in audit.drifts],
         "warnings": audit.warnings,
     }
 
@@ -73,12 +75,14 @@ def sentences(audit: "Audit") -> Iterator[str]:
     if not audit.can_tell:
         known = f" {_between(rate)}" if audit.is_calibrated else ""
         yield _join(after, f"How many of the {rate.num_labels:,} labels are wrong is not known{known}.")
+        yield from audit.basis
         yield from _random_labels(audit)
         yield from _kinds(audit)
         yield from _truth(audit)
         return
     count = f"{'Roughly' if audit.is_rough else 'About'} {rate.num_wrong:,.0f} of {rate.num_labels:,}"
     yield _join(after, f"{count} labels are wrong: {_percent(rate.rate)} {_between(rate)}.")
+    yield from audit.basis
     yield from _random_labels(audit)
     left = audit.p_wrong[: audit.num_open]
     if left.sum() >= 0.5:
@@ -161,6 +165,7 @@ def _review(audit: "Audit") -> dict[str, Any] | None:
 def warnings(audit: "Audit") -> Iterator[str]:
     """Yield what a reader must know before relying on the figures."""
     yield from _damage(audit)
+    yield from audit.caveats
     yield from _unclear(audit)
     yield from _contradiction(audit)
     yield from advice.causes(audit)
@@ -207,11 +212,11 @@ def _unclear(audit: "Audit") -> Iterator[str]:
     parts = {TRAINED: "labels", HELD_OUT: "held-out labels"}
     for verdict, text in parts.items():
         rows = np.flatnonzero(audit.columns["verdict"] == verdict)
-        if not len(rows):
+        if not len(rows) or audit.calibration.is_separated_for(verdict):
             continue
         if len(rows) < MIN_ROWS:
             yield f"Only {len(rows)} {text}: too few to calibrate, so P(wrong) is 1 - quality."
-        elif not audit.calibration.is_separated_for(verdict):
+        else:
             yield (
                 f"The {text} do not fall into right and wrong ones, so P(wrong) is near 1 - quality: "
                 "a rank, not a probability."

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from surelabel.errors import ConfigError
+from surelabel.errors import missing_package
 from surelabel.files import replace_csv
 
 
@@ -40,7 +40,7 @@ class Table:
         try:
             import pandas as pd
         except ImportError:
-            raise ConfigError("to_frame() needs pandas; install it with: pip install pandas") from None
+            raise missing_package("to_frame()", "pandas", "interop") from None
         return pd.DataFrame({name: _plain(values) for name, values in self.columns.items()})
 
 

@@ -46,7 +46,7 @@ def test_a_wrong_folder_shows_the_layout_and_where_to_get_the_data(name, tmp_pat
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_unknown_option_is_named_before_any_file_is_searched(name):
-    with pytest.raises(ConfigError, match=rf"data\.options\.frobnicate: {name} .*(there are \w+|it has none)"):
+    with pytest.raises(ConfigError, match=rf"data\.options\.frobnicate: {name} .*(available: \w+|it has none)"):
         load_corpus(DataConfig(source=name, options={"frobnicate": 1}))
 
 

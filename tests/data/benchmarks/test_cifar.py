@@ -102,7 +102,7 @@ def test_another_label_column_has_the_given_labels_and_the_usual_one_the_clean(t
     assert corpus.train.clean.tolist() == ORDER
     assert corpus.tests["test"].label.tolist() == [0, 1, 2, 3]
     with pytest.raises(
-        ConfigError, match=r"data\.label_column: there is no column 'weight'; there are label, human_label"
+        ConfigError, match=r"data\.label_column: there is no column 'weight'; available: label, human_label"
     ):
         load("cifar10", tmp_path, label_column="weight")
 
@@ -121,14 +121,14 @@ def test_class_numbers_follow_the_names_in_the_schema(tmp_path, load, cifar100):
 def test_unknown_class_names_are_refused(tmp_path, load, cifar10):
     cifar10.classes = ("unicorn", *CIFAR10_CLASSES[1:])
     cifar10.parquet(tmp_path)
-    with pytest.raises(DataError, match=r"train\.parquet: the classes of label are .*'unicorn'"):
+    with pytest.raises(DataError, match=r"train\.parquet: unexpected classes in label, such as 'unicorn'"):
         load("cifar10", tmp_path)
 
 
 def test_class_numbers_out_of_range_are_named(tmp_path, load, cifar10):
     cifar10.labels["train"][4] = -1
     cifar10.parquet(tmp_path)
-    with pytest.raises(DataError, match=r"train\.parquet: label of row 4 is -1; there are 0\.\.9"):
+    with pytest.raises(DataError, match=r"train\.parquet: label of row 4 is -1; expected 0\.\.9"):
         load("cifar10", tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_a_malicious_batch_is_refused_and_not_run(tmp_path, load, cifar10):
     [
         ({b"data": np.zeros((2, 10), dtype=np.uint8)}, r"expected `data`, uint8 \(N, 3072\), found uint8 \(2, 10\)"),
         ({b"labels": [1]}, r"expected `labels`, 2 whole numbers, found 1 values"),
-        ({b"labels": [1, 10]}, r"`labels` of row 1 is 10; there are 0\.\.9"),
+        ({b"labels": [1, 10]}, r"`labels` of row 1 is 10; expected 0\.\.9"),
     ],
 )
 def test_invalid_batches_are_named(tmp_path, load, cifar10, change, message):

@@ -58,7 +58,7 @@ def test_label_files_may_contain_lists_and_arrays(tmp_path, load, cifar100):
     corpus = load("cifar100n", tmp_path, ANY)
     assert corpus.train.label.tolist() == noisy.tolist()
     assert corpus.train.clean.tolist() == true
-    with pytest.raises(ConfigError, match=r"data\.options\.annotation: there is no 'worse'; there are noisy"):
+    with pytest.raises(ConfigError, match=r"data\.options\.annotation: there is no 'worse'; available: noisy"):
         load("cifar100n", tmp_path, {**ANY, "annotation": "worse"})
 
 
@@ -81,13 +81,13 @@ def test_class_folders_are_refused_for_their_order(tmp_path, load, cifar10):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (labels_of(ORDER[:9]), "labels of 9 images, the data have 10"),
-        (labels_of(ORDER, random_label1=np.array([10] * 10)), r"random_label1 of row 0 is 10; there are 0\.\.9"),
+        (labels_of(ORDER[:9]), "labels for 9 images, but the data have 10"),
+        (labels_of(ORDER, random_label1=np.array([10] * 10)), r"random_label1 of row 0 is 10; expected 0\.\.9"),
         (
             labels_of(ORDER, random_label1=np.array([0.5] * 10)),
             r"random_label1 is float64 \(10,\); expected whole numbers",
         ),
-        ({"clean_label": np.array(ORDER)}, "there is no random_label1 in it; there are clean_label"),
+        ({"clean_label": np.array(ORDER)}, "does not contain random_label1; available: clean_label"),
     ],
 )
 def test_invalid_label_files_are_named(root, load, content, message):
@@ -114,5 +114,5 @@ def test_the_published_checksum_is_verified(tmp_path, load, cifar10):
 
 
 def test_a_label_column_is_refused_in_favour_of_the_annotation(root, load):
-    with pytest.raises(ConfigError, match=r"data\.label_column: cifar10n .*data\.options\.annotation"):
+    with pytest.raises(ConfigError, match=r"data\.label_column: not for cifar10n; .*data\.options\.annotation"):
         load("cifar10n", root, ANY, label_column="label")

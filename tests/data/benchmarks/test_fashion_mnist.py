@@ -68,7 +68,7 @@ def change(path, function):
         ("train-images-idx3-ubyte", lambda _: b"", r"starts with , expected 00000803"),
         ("train-images-idx3-ubyte", lambda b: b"\0\0\x08\x01" + b[4:], r"starts with 00000801, expected 00000803"),
         ("train-labels-idx1-ubyte", lambda _: idx(np.arange(5)), r"5 labels for 6 images"),
-        ("t10k-labels-idx1-ubyte", lambda _: idx(np.array([1, 2, 10, 3])), r".*row 2 is 10; there are 0\.\.9"),
+        ("t10k-labels-idx1-ubyte", lambda _: idx(np.array([1, 2, 10, 3])), r".*row 2 is 10; expected 0\.\.9"),
         ("t10k-labels-idx1-ubyte", lambda b: gzip.compress(b)[:-9], r"not readable"),
     ],
 )

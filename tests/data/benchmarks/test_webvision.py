@@ -137,7 +137,7 @@ def test_every_layout_of_imagenet_yields_the_same_labels(root, tmp_path, paint, 
 
 
 def test_invalid_options_are_named(root, load):
-    with pytest.raises(ConfigError, match=r"data\.options\.num_classes: 50 asked for, .*synsets\.txt lists 4"):
+    with pytest.raises(ConfigError, match=r"data\.options\.num_classes: got 50, but .*synsets\.txt lists only 4"):
         load("webvision", root, **SMALL)
     with pytest.raises(ConfigError, match=r"data\.options\.subset: .*google.*got 'bing'"):
         load("webvision", root, {"subset": "bing"})

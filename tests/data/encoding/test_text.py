@@ -47,7 +47,7 @@ class TestColumn:
         assert column_of(load({"text": words, "label": GIVEN})) == ("text",)
 
     def test_missing(self, load):
-        with pytest.raises(DataError, match=r"no column 'body', which data\.text_column names; there are text, label"):
+        with pytest.raises(DataError, match=r"no column 'body', which data\.text_column names; available: text, label"):
             load({"text": TEXTS, "label": GIVEN}, text_column="body")
 
     def test_not_beside_other_inputs(self, load):

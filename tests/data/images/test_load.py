@@ -183,7 +183,7 @@ class TestUnreadable:
                 load(paths, **options)
             assert str(caught.value) == (
                 f"here: 3 of 10 images cannot be read: {paths[1]}: not readable as an image (of no known format); "
-                f"{paths[4]}; {paths[7]}; data.unreadable=skip goes on without them"
+                f"{paths[4]}; {paths[7]}; data.unreadable=skip leaves them out"
             )
 
     def test_many_are_counted(self, tmp_path, paint):
@@ -200,7 +200,7 @@ class TestUnreadable:
             assert x[torch.arange(7)][:, 0, 0, 0].tolist() == kept.tolist()
             (line,) = [record.getMessage() for record in caplog.records]
             assert line.startswith("here: 3 of 10 images cannot be read: ")
-            assert line.endswith(f"{paths[4]}; {paths[7]}; going on without them")
+            assert line.endswith(f"{paths[4]}; {paths[7]}; they are left out")
 
     def test_it_is_an_error_if_no_image_is_readable(self, tmp_path):
         with pytest.raises(DataError, match=r"2 of 2 images cannot be read: .*b\.png$"):

@@ -189,7 +189,7 @@ class TestWorkers:
             time.sleep(0.01)
         time.sleep(0.2)  # until the thread waits for the answer
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(DataError, match=r"a process that decodes images has died .*data\.workers"):
+        with pytest.raises(DataError, match=r"a process that decodes images died .*data\.workers"):
             batch.result()
         assert len(walk(loader_of(x, 8))) == len(walk(loader_of(streamed(paths), 8)))
 

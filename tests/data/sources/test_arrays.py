@@ -68,7 +68,7 @@ def test_text_as_pandas_holds_it():
     [
         ((X, Y, X), r"<arrays>: a tuple of length 3; expected \(x, y\) or \(x, y, x_test, y_test\)"),
         ((X, Y[:3]), r"<arrays>: x has 4 rows and y has 3; they must agree"),
-        ({"x": X}, r"<arrays>: there is no array y; there are x"),
+        ({"x": X}, r"<arrays>: there is no array y; available: x"),
         ({"x": X, "y": Y, "y_tset": Y}, r"<arrays>: unknown array 'y_tset'; expected x, y, ids"),
         (([[1.0], [1.0, 2.0]], [0, 1]), r"<arrays>: x has rows of different shapes"),
         (([torch.zeros(1), torch.zeros(2)], [0, 1]), r"<arrays>: x has rows of different shapes"),

@@ -138,7 +138,7 @@ class TestUnreadable:
         (root / "owl").mkdir()
         (root / "owl/a.png").write_bytes(b"nothing")
         with pytest.raises(
-            DataError, match=r"root: the class 'owl' has no row left, all 1 were left out as unreadable"
+            DataError, match=r"root: the class 'owl' has no rows left: all 1 were left out as unreadable"
         ):
             load(root, unreadable="skip")
 
@@ -186,7 +186,7 @@ def test_links_inside_the_root_are_followed(root):
 def test_circular_links_are_an_error(root):
     (root / "dog" / "again").symlink_to(root / "cat")
     (root / "cat" / "again").symlink_to(root / "dog")
-    with pytest.raises(DataError, match="a link to a folder that it lies in"):
+    with pytest.raises(DataError, match="a link to a folder that contains it"):
         load(root)
 
 

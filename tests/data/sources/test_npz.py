@@ -74,7 +74,7 @@ class TestInputs:
             load(x=np.zeros(shape, dtype=np.uint8), y=Y)
 
     def test_other_types_are_refused(self, load):
-        with pytest.raises(DataError, match="x has the type complex128; allowed are whole numbers and floats"):
+        with pytest.raises(DataError, match="x has the type complex128; expected whole numbers or floats"):
             load(x=np.zeros((4, 2), dtype=complex), y=Y)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf, 1e300])
@@ -148,7 +148,7 @@ class TestParts:
         assert corpus.train.ids.tolist() == ["0", "1", "2", "3"]
 
     def test_half_a_test_set_is_refused(self, load):
-        with pytest.raises(DataError, match=r"a\.npz: there is no array y_test; there are x, y, x_test"):
+        with pytest.raises(DataError, match=r"a\.npz: there is no array y_test; available: x, y, x_test"):
             load(x=np.zeros((4, 2)), y=Y, x_test=np.ones((2, 2)))
 
     def test_ids_are_kept(self, load):
@@ -184,7 +184,7 @@ class TestFiles:
             load(x=np.zeros((4, 2)), y=np.array(["a", 1, None, "b"], dtype=object))
 
     def test_a_missing_array_is_named(self, load):
-        with pytest.raises(DataError, match=r"a\.npz: there is no array y; there are x"):
+        with pytest.raises(DataError, match=r"a\.npz: there is no array y; available: x"):
             load(x=np.zeros((4, 2)))
 
     @pytest.mark.parametrize("content", [b"", b"text", pickle.dumps([1]), b"PK\x03\x04" + b"\0" * 50])

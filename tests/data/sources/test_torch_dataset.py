@@ -156,14 +156,14 @@ class Stream(IterableDataset):
     [
         (Stream(), r"<dataset Stream>: an iterable data set, whose rows have no numbers"),
         ((row for row in range(3)), r"<dataset generator>: an iterable data set"),
-        (DataLoader(TensorDataset(torch.eye(3))), r"<dataset DataLoader>: batches; give the data set itself"),
+        (DataLoader(TensorDataset(torch.eye(3))), r"<dataset DataLoader>: yields batches; pass the data set itself"),
         (Rows(broken, num_rows=0), "<dataset Rows>: no rows to train on"),
         (Rows(broken), r"<dataset Rows>: row 7 cannot be read \(OSError: broken file\)"),
         (Rows(lambda _: {"a": 1, "label": 0}), r"row 0 is a mapping of a, label; expected \(x, label\) or \{'image'"),
         (Rows(lambda row: PIXELS[row]), r"row 0 is ndarray; expected \(x, label\)"),
         (Rows(lambda row: (PIXELS[row][: 3 + row % 2], 0)), r"row 1 has the shape \(4, 5, 3\) and row 0 \(3, 5, 3\)"),
-        (Rows(lambda row: (PIXELS[row] if row else as_image(0), 0)), "row 1 is no image, as row 0 is, but ndarray"),
-        (Rows(lambda row: (as_image(row) if row else PIXELS[0], 0)), "row 1 is no array, as row 0 is, but Image"),
+        (Rows(lambda row: (PIXELS[row] if row else as_image(0), 0)), "row 1 is of type ndarray, but row 0 is an image"),
+        (Rows(lambda row: (as_image(row) if row else PIXELS[0], 0)), "row 1 is of type Image, but row 0 is an array"),
         (Rows(lambda _: (1.0, 0)), r"row 0 is float64 of shape \(\); expected an image"),
         (
             Rows(lambda row: (as_floats(row) - 1, 0)),

@@ -31,7 +31,7 @@ def test_there_are_thirteen_by_number_and_by_name():
     assert [figure.number for figure in FIGURES] == list(range(1, 14))
     assert len({figure.name for figure in FIGURES}) == 13
     assert find_figure("3") is find_figure("gradients")
-    with pytest.raises(ConfigError, match=r"no figure '14'; there are 1 \(memorisation\), 2"):
+    with pytest.raises(ConfigError, match=r"no figure '14'; available: 1 \(memorisation\), 2"):
         find_figure("14")
 
 

@@ -37,7 +37,7 @@ def test_only_keeps_cells_with_all_keys():
         ({"name": "table1", "scale": "small", "protocol": "original"}, "scale paper"),
         ({"name": "table1", "only": {"colour": ["red"]}}, "data, noise, method, seed"),
         ({"name": "table1", "only": {"method": ["cra"]}}, "cross_entropy"),
-        ({"name": "table1", "only": {"data": ["cifar10"], "noise": ["block:0.4"]}}, "not together"),
+        ({"name": "table1", "only": {"data": ["cifar10"], "noise": ["block:0.4"]}}, "although each of them occurs"),
     ],
 )
 def test_errors_list_what_there_is(arguments, words):

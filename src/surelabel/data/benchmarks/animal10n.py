@@ -72,7 +72,7 @@ def _read_records(path: Path) -> np.ndarray:
         if ((records["label"] >= 0) & (records["label"] < len(CLASSES))).all():
             return records
     raise DataError(
-        f"{path}: in neither byte order are all labels in 0..{len(CLASSES) - 1}; expected ANIMAL-10N's binary version"
+        f"{path}: labels outside 0..{len(CLASSES) - 1} in both byte orders; expected ANIMAL-10N's binary version"
     )
 
 

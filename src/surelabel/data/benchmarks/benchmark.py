@@ -90,7 +90,7 @@ def parse_options(config: DataConfig, model: type[_Options]) -> _Options:
     known = list(model.model_fields)
     for option in config.options:
         if option not in known:
-            exist = f"{did_you_mean(option, known)}there are {', '.join(known)}" if known else "it has none"
+            exist = f"{did_you_mean(option, known)}available: {', '.join(known)}" if known else "it has none"
             raise ConfigError(f"data.options.{option}: {config.source} has no such option; {exist}")
     try:
         return model.model_validate(config.options)
@@ -102,7 +102,7 @@ def to_class_names(numbers: np.ndarray, classes: Sequence[str], where: str) -> n
     """Return the names of class numbers (N,), all of which must exist."""
     bad = np.flatnonzero((numbers < 0) | (numbers >= len(classes)))
     if len(bad):
-        raise DataError(f"{where} of row {bad[0]} is {numbers[bad[0]]}; there are 0..{len(classes) - 1}")
+        raise DataError(f"{where} of row {bad[0]} is {numbers[bad[0]]}; expected 0..{len(classes) - 1}")
     return np.asarray(np.array(classes)[numbers])
 
 

@@ -97,10 +97,10 @@ def _given_column(train: StoredPart, files: CifarFiles, request: Request[Options
     asked = request.config.label_column
     if asked is not None and isinstance(request.options, HumanOptions):
         name = request.directory.name
-        raise ConfigError(f"data.label_column: {name} has its own; data.options.annotation selects one")
+        raise ConfigError(f"data.label_column: not for {name}; choose its labels with data.options.annotation")
     column = asked or files.column
     if column not in train.columns:
-        raise ConfigError(f"data.label_column: there is no column {column!r}; there are {', '.join(train.columns)}")
+        raise ConfigError(f"data.label_column: there is no column {column!r}; available: {', '.join(train.columns)}")
     return column
 
 
@@ -117,7 +117,7 @@ def _read_annotation(
     assert isinstance(options, HumanOptions)
     annotation = options.annotation or human.default
     if annotation not in human.keys:
-        raise ConfigError(f"data.options.annotation: there is no {annotation!r}; there are {', '.join(human.keys)}")
+        raise ConfigError(f"data.options.annotation: there is no {annotation!r}; available: {', '.join(human.keys)}")
     key, path = human.keys[annotation], request.root / human.file
     if options.labels_file is not None:
         path = Path(options.labels_file).expanduser()

@@ -142,7 +142,9 @@ def _picture_column(table: Any, path: Path) -> Any:
 
     name = next((name for name in _PICTURE_COLUMNS if name in table.column_names), None)
     if name is None:
-        raise DataError(f"{path}: no column {' or '.join(_PICTURE_COLUMNS)}; there are {', '.join(table.column_names)}")
+        raise DataError(
+            f"{path}: no column {' or '.join(_PICTURE_COLUMNS)}; available: {', '.join(table.column_names)}"
+        )
     column = table[name]
     if pyarrow.types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0:
         column = pyarrow.compute.struct_field(column, "bytes")
@@ -160,7 +162,7 @@ def _read_columns(tables: dict[Path, Any], files: CifarFiles) -> dict[str, np.nd
     if not published and "label" in first.column_names:
         published = {files.column: "label"}  # what some copies of CIFAR-100 call the fine labels
     if not published:
-        raise DataError(f"{path}: no column {' or '.join(files.columns)}; there are {', '.join(first.column_names)}")
+        raise DataError(f"{path}: no column {' or '.join(files.columns)}; available: {', '.join(first.column_names)}")
     columns = {name: _read_column(stored, files.columns[name], tables) for name, stored in published.items()}
     for name in first.column_names:
         if name not in (*published.values(), *_PICTURE_COLUMNS):
@@ -179,7 +181,7 @@ def _read_column(name: str, classes: tuple[str, ...], tables: dict[Path, Any]) -
         order = tuple(_canonical_name(str(stated_name)) for stated_name in stated) or classes
         unknown = [class_name for class_name in order if class_name not in classes]
         if unknown:
-            raise DataError(f"{path}: the classes of {name} are others than expected, such as {unknown[0]!r}")
+            raise DataError(f"{path}: unexpected classes in {name}, such as {unknown[0]!r}")
         parts.append(to_class_names(_read_integers(table[name], f"{path}: {name}"), order, f"{path}: {name}"))
     return np.concatenate(parts)
 
@@ -256,7 +258,7 @@ def _unpack(path: Path, names: list[str]) -> dict[str, bytes]:
         raise DataError(f"{path}: not readable as an archive ({' '.join(str(error).split())})") from None
     for name in names:
         if name not in contents:
-            raise DataError(f"{path}: there is no {name} in it")
+            raise DataError(f"{path}: does not contain {name}")
     return {name: contents[name] for name in names}
 
 
@@ -308,7 +310,7 @@ def read_human_labels(path: Path, key: str, true_names: np.ndarray, classes: tup
 
 def _read_annotation(content: dict[str, Any], key: str, classes: tuple[str, ...], path: Path) -> np.ndarray:
     if key not in content:
-        raise DataError(f"{path}: there is no {key} in it; there are {', '.join(content)}")
+        raise DataError(f"{path}: does not contain {key}; available: {', '.join(content)}")
     labels = np.asarray(content[key])
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(f"{path}: {key} is {labels.dtype} {labels.shape}; expected whole numbers (N,)")
@@ -317,7 +319,7 @@ def _read_annotation(content: dict[str, Any], key: str, classes: tuple[str, ...]
 
 def _check_order(stated: np.ndarray, true_names: np.ndarray, path: Path) -> None:
     if len(stated) != len(true_names):
-        raise DataError(f"{path}: labels of {len(stated)} images, the data have {len(true_names)}")
+        raise DataError(f"{path}: labels for {len(stated)} images, but the data have {len(true_names)}")
     other = np.flatnonzero(stated != true_names)
     if len(other):
         first = f"row {other[0]} is {true_names[other[0]]} there and {stated[other[0]]} here"

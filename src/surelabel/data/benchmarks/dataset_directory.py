@@ -75,6 +75,6 @@ def check_md5(path: Path, expected: str) -> None:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found != expected:
         raise DataError(
-            f"{path}: not the published file: its md5 sum is {found}, expected {expected}; fetch it again, "
+            f"{path}: not the published file: its md5 sum is {found}, expected {expected}; download it again, "
             "or set data.options.verify=false to read it as it is"
         )

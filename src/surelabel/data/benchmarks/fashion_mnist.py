@@ -81,7 +81,7 @@ def _read_array(path: Path, num_axes: int) -> np.ndarray:
     header = bytes((0, 0, _UNSIGNED_BYTE, num_axes))
     if content[:4] != header:
         raise DataError(
-            f"{path}: starts with {content[:4].hex()}, expected {header.hex()}: not the IDX file it is called"
+            f"{path}: starts with {content[:4].hex()}, expected {header.hex()}: not the IDX file that its name promises"
         )
     start = 4 + 4 * num_axes
     if len(content) < start:

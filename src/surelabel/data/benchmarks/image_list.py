@@ -73,7 +73,7 @@ def read_listed_images(images: ImageList, request: Request[Any], is_clean: bool 
     """Read the listed files that exist and are readable; `is_clean` marks the labels as true."""
     name, root = request.directory.name, request.root
     if not len(images):
-        raise DataError(f"{name}: {root}: the lists name no images of the classes asked for")
+        raise DataError(f"{name}: {root}: the lists contain no images of the requested classes")
     folders = _Folders(root)
     exists = np.array([folders.contains(path) for path in images.paths])
     if not exists.all():
@@ -92,8 +92,8 @@ def _report_missing(missing: list[str], count: int, request: Request[Any]) -> No
     if len(missing) == count:
         raise request.directory.missing(request.root, shown)
     if request.config.unreadable == "refuse":
-        raise request.directory.missing(request.root, f"{shown}; data.unreadable=skip goes on without them")
-    _log.warning("%s: %s lacks %s; going on without them", request.directory.name, request.root, shown)
+        raise request.directory.missing(request.root, f"{shown}; data.unreadable=skip leaves them out")
+    _log.warning("%s: %s lacks %s; they are left out", request.directory.name, request.root, shown)
 
 
 class _Folders:

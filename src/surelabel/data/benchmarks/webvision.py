@@ -66,7 +66,7 @@ def _read_class_names(root: Path, num_classes: int) -> dict[str, str]:
     synsets = [line.partition(" ") for _, line in read_lines(path)]
     names = {wnid: f"{wnid} {words.split(',')[0].strip()}".strip() for wnid, _, words in synsets[:num_classes]}
     if len(names) < num_classes:
-        raise ConfigError(f"data.options.num_classes: {num_classes} asked for, {path} lists {len(names)} classes")
+        raise ConfigError(f"data.options.num_classes: got {num_classes}, but {path} lists only {len(names)} classes")
     return names
 
 

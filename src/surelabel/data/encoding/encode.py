@@ -23,7 +23,7 @@ def attach_encoder(corpus: Corpus, config: DataConfig, encoder: Encoder | None =
     train = corpus.train.x
     if config.text_model is not None and not (isinstance(train, Cells) and train.is_text):
         raise ConfigError(
-            f"model.name: {config.text_model} encodes text, and the inputs of {config.source} are not text"
+            f"model.name: {config.text_model} encodes text, but the inputs of {config.source} are not text"
         )
     if not isinstance(train, Cells):
         return corpus

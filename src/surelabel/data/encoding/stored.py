@@ -37,7 +37,7 @@ def read(run_dir: RunDir) -> Encoder | None:
     file = run_dir.path / ENCODER_FILE
     kind = KINDS.get(str(content.get("kind")))
     if kind is None:
-        raise RunError(f"{file}: there is no encoder {content.get('kind')!r}; there are {', '.join(KINDS)}")
+        raise RunError(f"{file}: there is no encoder {content.get('kind')!r}; available: {', '.join(KINDS)}")
     tensors = run_dir.tensors(ENCODER_TENSORS) if run_dir.has(ENCODER_TENSORS) else {}
     try:
         encoder: Encoder = kind.load(content, tensors)

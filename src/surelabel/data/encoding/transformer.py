@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from surelabel.core.torchvision_import import import_torchvision
-from surelabel.errors import ConfigError, RunError
+from surelabel.errors import ConfigError, RunError, missing_package
 
 HF, SENTENCE = "hf:", "sentence:"
 PREFIXES = (HF, SENTENCE)
@@ -135,7 +135,7 @@ def _open(name: str) -> Model:
     """Open the model of a name that begins with one of PREFIXES."""
     package = "transformers" if name.startswith(HF) else "sentence_transformers"
     if importlib.util.find_spec(package) is None:
-        raise ConfigError(f"model.name: {name} needs the package {package}; pip install 'surelabel[text]'")
+        raise missing_package(f"model.name: {name}", package, "text")
     if importlib.util.find_spec("torchvision") is not None:
         import_torchvision()  # both packages import it
     place = name.removeprefix(HF).removeprefix(SENTENCE)

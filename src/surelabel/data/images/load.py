@@ -248,8 +248,8 @@ def _select_readable(survey: Survey, encoded: Encoded, may_skip: bool, where: st
         f"{where}: {len(bad):,} of {len(encoded):,} images cannot be read: {_list(encoded, bad, survey.unreadable)}"
     )
     if not may_skip or not len(kept):
-        raise DataError(f"{listed}; data.unreadable=skip goes on without them" if len(kept) else listed)
-    _log.warning("%s; going on without them", listed)
+        raise DataError(f"{listed}; data.unreadable=skip leaves them out" if len(kept) else listed)
+    _log.warning("%s; they are left out", listed)
     return kept
 
 

@@ -71,8 +71,8 @@ class Pool:
             self.is_broken = True
             worker.kill()
             raise DataError(
-                f"a process that decodes images has died (exit code {worker.wait()}), perhaps for lack of memory; "
-                "data.workers sets their number"
+                f"a process that decodes images died (exit code {worker.wait()}), perhaps for lack of memory; "
+                "try a smaller data.workers"
             ) from None
         self._idle.append(worker)
         if isinstance(answer, str):

@@ -31,7 +31,7 @@ def input_tensor(x: np.ndarray, where: str) -> Tensor:
 def check_inputs(x: np.ndarray, where: str) -> None:
     """Raise if the type or the shape of `x` is neither that of features nor that of images."""
     if x.dtype.kind not in "biuf":
-        raise DataError(f"{where} has the type {x.dtype}; allowed are whole numbers and floats")
+        raise DataError(f"{where} has the type {x.dtype}; expected whole numbers or floats")
     if x.ndim not in (2, 3, 4) or not all(x.shape[1:]):
         raise DataError(f"{where} has the shape {x.shape}; features are (N, D), {_IMAGES}")
 
@@ -56,8 +56,8 @@ def as_pixels(x: np.ndarray, where: str) -> np.ndarray:
     # Written so that NaN, for which every comparison is false, is refused.
     if not (low >= 0 and high <= largest):
         raise DataError(
-            f"{where} holds images with values from {low:g} to {high:g}; allowed are whole numbers in 0..255 and "
-            "floats in [0, 1]; other values go in as features (N, D)"
+            f"{where} holds images with values from {low:g} to {high:g}; expected whole numbers in 0..255 or "
+            "floats in [0, 1]; pass other values as features (N, D)"
         )
     return np.rint(x * np.float32(255)).astype(np.uint8) if largest == 1 else x.astype(np.uint8)
 

@@ -140,7 +140,7 @@ def _fit(x: Inputs, shape: Shape | None, where: str, crop: int | None) -> Inputs
 def _get(arrays: Arrays, name: str, source: str) -> np.ndarray:
     array = arrays.get(name)
     if not isinstance(array, np.ndarray):
-        raise DataError(f"{source}: there is no array {name}; there are {', '.join(arrays) or 'none'}")
+        raise DataError(f"{source}: there is no array {name}; available: {', '.join(arrays) or 'none'}")
     return array
 
 

@@ -30,9 +30,9 @@ def resolve_inside(path: Path, root: Path, stores: Iterable[Path] = ()) -> Path:
     try:
         real = path.resolve()
     except (OSError, RuntimeError):  # RuntimeError for a link to itself, until Python 3.13
-        raise DataError(f"{path}: a link that leads nowhere; remove it, or link it to a file") from None
+        raise DataError(f"{path}: a broken link; remove it, or link it to a file") from None
     if not any(real.is_relative_to(folder) for folder in (root.resolve(), *stores)):
-        raise DataError(f"{path}: leads out of {root}; copy the files, or give the folder they are in")
+        raise DataError(f"{path}: leads out of {root}; copy the files, or use the folder they are in")
     return real
 
 
@@ -48,7 +48,7 @@ def refuse_lost_classes(before: np.ndarray, after: np.ndarray, where: str) -> No
     if lost:
         count = int((before == lost[0]).sum())
         raise DataError(
-            f"{where}: the class {lost[0]!r}{and_more(len(lost))} has no row left, all {count} were left out as "
+            f"{where}: the class {lost[0]!r}{and_more(len(lost))} has no rows left: all {count} were left out as "
             "unreadable; repair them or remove the class"
         )
 

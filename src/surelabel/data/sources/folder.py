@@ -98,7 +98,7 @@ def _images(folder: Path, root: Path, above: tuple[Path, ...] = ()) -> Iterator[
     """Yield the images at any depth; `above` are the parent folders, to detect circular links."""
     real = resolve_inside(folder, root)
     if real in above:
-        raise DataError(f"{folder}: a link to a folder that it lies in")
+        raise DataError(f"{folder}: a link to a folder that contains it")
     for entry in _entries(folder):
         if entry.is_dir():
             yield from _images(entry, root, (*above, real))

@@ -40,7 +40,7 @@ def read_object(data: Any, config: DataConfig, shape: Shape | None = None) -> Pa
         return _read_divided(data, config)
     source = _find_source(data)
     if source is None:
-        raise DataError(f"{type(data).__name__}: no kind of data; possible are {list_kinds()}")
+        raise DataError(f"{type(data).__name__}: not supported as data; expected {list_kinds()}")
     return source.read(data, config, shape)
 
 

@@ -67,11 +67,11 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
 
 def _num_rows(data: Any, where: str) -> int:
     if isinstance(data, DataLoader):
-        raise DataError(f"{where}: batches; give the data set itself, surelabel makes its own batches")
+        raise DataError(f"{where}: yields batches; pass the data set itself, because surelabel makes its own batches")
     if isinstance(data, IterableDataset) or not (hasattr(data, "__getitem__") and hasattr(data, "__len__")):
         raise DataError(
             f"{where}: an iterable data set, whose rows have no numbers; "
-            "give one with __len__ and __getitem__, or arrays"
+            "pass one with __len__ and __getitem__, or arrays"
         )
     if not len(data):
         raise DataError(f"{where}: no rows to train on")
@@ -117,8 +117,8 @@ class _Reader:
         for row, before in first_read.items():
             if before.differs_from(self._read(row)):
                 raise DataError(
-                    f"{self._where}: row {row} is another one when it is read again; leave random transforms to "
-                    "train.augment, because a label is judged by all that is seen of its row"
+                    f"{self._where}: row {row} differs when it is read again; remove random transforms and "
+                    "use train.augment instead"
                 )
         return buffer, labels
 
@@ -209,7 +209,7 @@ class _ImageBuffer(_RowBuffer):
     def add(self, x: Input, row: int) -> None:
         """Keep the image uncompressed, in a format that the package `images` can read."""
         if not isinstance(x, Image.Image):
-            raise DataError(f"{self._where}: row {row} is no image, as row 0 is, but {type(x).__name__}")
+            raise DataError(f"{self._where}: row {row} is of type {type(x).__name__}, but row 0 is an image")
         if x.mode == "F":
             raise DataError(f"{self._where}: row {row}: pixels are 32-bit floats; 8-bit and 16-bit images are allowed")
         self._blobs.append(_encode(x if x.getexif().get(_ORIENTATION, 1) == 1 else ImageOps.exif_transpose(x)))
@@ -243,7 +243,7 @@ class _ArrayBuffer(_RowBuffer):
     def add(self, x: Input, row: int) -> None:
         """Copy the row, since a data set may reuse its memory for the next one."""
         if not isinstance(x, np.ndarray):
-            raise DataError(f"{self._where}: row {row} is no array, as row 0 is, but {type(x).__name__}")
+            raise DataError(f"{self._where}: row {row} is of type {type(x).__name__}, but row 0 is an array")
         if not self._num_added:
             self._allocate(x)
         if x.shape != self._chunk.shape[1:]:

@@ -186,7 +186,7 @@ def find_figure(text: str) -> NumberedFigure:
         if text in (str(figure.number), figure.name):
             return figure
     known = ", ".join(f"{figure.number} ({figure.name})" for figure in FIGURES)
-    raise ConfigError(f"there is no figure {text!r}; there are {known}")
+    raise ConfigError(f"there is no figure {text!r}; available: {known}")
 
 
 def write_figure(figure: NumberedFigure, available: Sequence[FoundRun], folder: Path) -> list[Path]:

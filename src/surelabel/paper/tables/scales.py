@@ -158,5 +158,5 @@ SCALES = {scale.name: scale for scale in (PAPER, SMALL, TINY)}
 def find_scale(name: str) -> Scale:
     """Return a scale, or raise an error that lists all."""
     if name not in SCALES:
-        raise ConfigError(f"scale: there is no {name!r}; there are {', '.join(SCALES)}")
+        raise ConfigError(f"scale: there is no {name!r}; available: {', '.join(SCALES)}")
     return SCALES[name]

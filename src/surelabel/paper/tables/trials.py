@@ -30,7 +30,7 @@ PRESETS: dict[str, Preset] = {
 def find_preset(name: str) -> Preset:
     """Return a preset, or raise an error that lists all."""
     if name not in PRESETS:
-        raise ConfigError(f"there is no table or figure {name!r} to reproduce; there are {', '.join(PRESETS)}")
+        raise ConfigError(f"there is no table or figure {name!r} to reproduce; available: {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
@@ -55,7 +55,7 @@ def plan_trials(
     if protocol not in preset.protocols:
         raise ConfigError(f"protocol: {name} has no {protocol!r}; it has {', '.join(preset.protocols)}")
     if not chosen.is_published and protocol in preset.protocols[1:]:
-        raise ConfigError(f"protocol: {protocol} is for scale paper; at scale {scale} everybody trains alike: car")
+        raise ConfigError(f"protocol: {protocol} is for scale paper; at scale {scale} all methods train alike: car")
     if car not in preset.car_versions:
         raise ConfigError(f"car: {name} has no {car!r}; it has {', '.join(preset.car_versions)}")
     return select_trials(preset.trials(Plan(chosen, protocol, car, data, folder)), only)
@@ -83,7 +83,7 @@ def select_trials(trials: Sequence[Trial], only: Mapping[str, Collection[str]] |
         kept = [trial for trial in kept if _keys(trial).get(key) in values]
     if trials and not kept:
         shown = ", ".join(f"{key}={'|'.join(values)}" for key, values in (only or {}).items())
-        raise ConfigError(f"only: no cell has all of {shown}; each is there, but not together")
+        raise ConfigError(f"only: no cell matches all of {shown}, although each of them occurs")
     return kept
 
 
@@ -95,8 +95,8 @@ def _refuse_unknown(trials: Sequence[Trial], key: str, values: Collection[str]) 
     cells = [_keys(trial) for trial in trials]
     keys = dict.fromkeys(name for cell in cells for name in cell)
     if key not in keys:
-        raise ConfigError(f"only: there is no key {key!r}; there are {', '.join(keys)}")
+        raise ConfigError(f"only: there is no key {key!r}; available: {', '.join(keys)}")
     known = dict.fromkeys(cell[key] for cell in cells if key in cell)
     for value in values:
         if value not in known:
-            raise ConfigError(f"only: {key} has no value {value!r}; there are {', '.join(known)}")
+            raise ConfigError(f"only: {key} has no value {value!r}; available: {', '.join(known)}")

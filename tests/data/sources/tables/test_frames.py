@@ -71,5 +71,5 @@ class TestPandas:
 
     def test_objects_are_refused(self, frame):
         frame["a"] = [object(), 1, "x"]
-        with pytest.raises(DataError, match="<frame>: a column holds what no table can hold"):
+        with pytest.raises(DataError, match="<frame>: a column has values that a table cannot hold"):
             load(frame)

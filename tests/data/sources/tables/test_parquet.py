@@ -85,7 +85,7 @@ class TestHubTable:
         source = write(tmp_path / "t.parquet", table.set_column(0, "img", pa.array(images, table["img"].type)))
         with pytest.raises(DataError, match=r"t\.parquet, row 1: img is blank; expected an image"):
             load(source)
-        with pytest.raises(DataError, match="the class 'dog' has no row left"):
+        with pytest.raises(DataError, match="the class 'dog' has no rows left"):
             load(source, unreadable="skip")
 
     def test_a_broken_image_is_named_by_its_row(self, tmp_path):

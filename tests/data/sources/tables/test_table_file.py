@@ -60,7 +60,7 @@ class TestColumns:
         assert not caplog.records
 
     def test_the_true_label_is_not_taken_as_the_given_one(self, load):
-        with pytest.raises(DataError, match="there is no label column but the clean one; there are path, label"):
+        with pytest.raises(DataError, match="there is no label column but the clean one; available: path, label"):
             load(GOOD, clean_column="label")
 
     def test_true_labels_must_be_complete(self, load):
@@ -69,7 +69,7 @@ class TestColumns:
 
     @pytest.mark.parametrize("option", ["path_column", "label_column", "clean_column", "id_column"])
     def test_a_configured_column_that_is_missing(self, load, option):
-        message = rf"t\.csv: there is no column 'zz', which data\.{option} names; there are path, label"
+        message = rf"t\.csv: there is no column 'zz', which data\.{option} names; available: path, label"
         with pytest.raises(DataError, match=message):
             load(GOOD, **{option: "zz"})
 
@@ -141,20 +141,20 @@ class TestForms:
         ),
         (GOOD + "images,dog\n", r"t\.csv, row 4: no image .*/images"),
         (GOOD + "images/c.png,dog,big\n", r"t\.csv, row 4: 3 cells for 2 columns; a cell with a comma needs quotes"),
-        ("path,kind\nimages/a.png,dog\n", r"t\.csv: there is no label column; there are path, kind \(data\.label_col"),
+        ("path,kind\nimages/a.png,dog\n", r"t\.csv: there is no label column; available: path, kind \(data\.label_col"),
         (
             "place,label\nimages/a.png,dog\n",
-            r"t\.csv: no images, no text, no numbers and no categories in place, label; ",
+            r"t\.csv: no images, text, numbers or categories in place, label; ",
         ),
         ("path,label,label\na,b,c\n", r"t\.csv: 2 columns are called 'label'"),
         ("path,label,id\nimages/a.png,dog,\n", r"t\.csv, row 2: id is blank"),
-        ("path,label,split\nimages/a.png,dog,x\n", r"t\.csv, row 2: split is 'x'; allowed are train, test and valid"),
+        ("path,label,split\nimages/a.png,dog,x\n", r"t\.csv, row 2: split is 'x'; expected train, test or valid"),
         ("path,label,split\nimages/a.png,dog,test\n", r"t\.csv: no rows to train on"),
         ("path,label\n", r"t\.csv: no rows to train on"),
         ("", r"t\.csv: an empty table; expected a header"),
         ('path,label\n"images/a.png,dog\n', r"t\.csv: not readable as a CSV table"),
         ('path,label\n"images/a.png,dog\n"images/b.png,cat\n', r"t\.csv: not readable as a CSV table"),
-        (GOOD + "images/a.png,dog\n", r"t\.csv: the id 'images/a\.png' stands for 2 rows"),
+        (GOOD + "images/a.png,dog\n", r"t\.csv: the id 'images/a\.png' belongs to 2 rows"),
     ],
 )
 def test_faults_are_named_with_their_row(load, text, message):
@@ -190,7 +190,7 @@ class TestUnreadable:
         assert "broken.png" in caplog.text
 
     def test_no_class_may_be_lost(self, load):
-        with pytest.raises(DataError, match=r"t\.csv: the class 'owl' has no row left, all 2 were left out"):
+        with pytest.raises(DataError, match=r"t\.csv: the class 'owl' has no rows left: all 2 were left out"):
             load(GOOD + "x.png,owl\ny.png,owl\n", unreadable="skip")
 
 

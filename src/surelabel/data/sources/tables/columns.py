@@ -98,7 +98,7 @@ def _refuse_several_inputs(config: DataConfig) -> None:
     given = [name for name in ("path_column", "text_column", "feature_columns") if getattr(config, name)]
     if len(given) > 1:
         names = " and ".join(f"data.{name}" for name in given)
-        raise ConfigError(f"{names}: a table is of images, of text or of features; give one")
+        raise ConfigError(f"{names}: a table has images, text or features; choose one of them")
 
 
 def _configured(table: Table, name: str | None, option: str, may_be_missing: bool = False) -> str | None:
@@ -107,7 +107,7 @@ def _configured(table: Table, name: str | None, option: str, may_be_missing: boo
         return name
     if may_be_missing:
         return None
-    raise table.error(f"there is no column {name!r}, which data.{option} names; there are {', '.join(table.names)}")
+    raise table.error(f"there is no column {name!r}, which data.{option} names; available: {', '.join(table.names)}")
 
 
 def _common(table: Table, common: Iterable[str], taken: Iterable[str | None] = ()) -> str | None:
@@ -136,7 +136,7 @@ def _no_label(table: Table, config: DataConfig, taken: set[str]) -> Exception:
         which = f"there is no column {config.label_column!r}, which data.label_column names"
     else:
         which = f"there is no label column{' but the clean one' if config.clean_column in taken else ''}"
-    return table.error(f"{which}; there are {', '.join(table.names)} (data.label_column names it)")
+    return table.error(f"{which}; available: {', '.join(table.names)} (data.label_column names it)")
 
 
 def _image_column(table: Table, config: DataConfig) -> str | None:
@@ -201,8 +201,8 @@ def _find_inputs(table: Table, config: DataConfig, rest: list[str]) -> _Inputs:
     text = None if is_chosen else _find_text(table, held, is_needed=not others)
     if not features and text is None:
         raise table.error(
-            f"no images, no text, no numbers and no categories in {', '.join(table.names)}; data.path_column names the "
-            "paths of images, data.text_column the text, data.feature_columns the others"
+            f"no images, text, numbers or categories in {', '.join(table.names)}; name a column with "
+            "data.path_column (images), data.text_column or data.feature_columns"
         )
     used = features if text is None else [text]
     notes = tuple(_describe_unused(rest, used, held))

@@ -52,7 +52,9 @@ def _to_arrow(data: Any) -> pa.Table:
             return pa.Table.from_pandas(data, preserve_index=False)
         return _without_views(pa.table(data))
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(f"<frame>: a column holds what no table can hold ({' '.join(str(error).split())})") from None
+        raise DataError(
+            f"<frame>: a column has values that a table cannot hold ({' '.join(str(error).split())})"
+        ) from None
 
 
 def _without_views(table: pa.Table) -> pa.Table:

@@ -41,7 +41,8 @@ def _to_arrow(data: Any) -> pa.Table:
     table = data.with_format("arrow")[:]
     if not isinstance(table, pa.Table):
         raise DataError(
-            f"{describe(data)}: gives no arrow table but {type(table).__name__}; try surelabel.fit(dataset.to_pandas())"
+            f"{describe(data)}: expected an arrow table, got {type(table).__name__}; "
+            "try surelabel.fit(dataset.to_pandas())"
         )
     return table
 

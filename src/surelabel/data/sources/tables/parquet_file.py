@@ -73,7 +73,7 @@ def _read(path: Path, columns: list[str]) -> pa.Table:
         for column in columns:
             if column not in names:
                 raise DataError(
-                    f"{path}: there is no column {column!r}, as other files have; there are {', '.join(names)}"
+                    f"{path}: there is no column {column!r}, as other files have; available: {', '.join(names)}"
                 )
         # read_table would import pyarrow.dataset, which takes longer than reading.
         with pq.ParquetFile(path) as file:

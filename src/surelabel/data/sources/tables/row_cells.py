@@ -39,6 +39,15 @@ def read_row_cells(config: DataConfig) -> RowCells | None:
     return RowCells(part.table, part.roles.shown, {str(name): at for at, name in enumerate(ids)})
 
 
+def read_texts(config: DataConfig) -> dict[str, str] | None:
+    """Return the text of each row of a table by id; None if its inputs are not texts."""
+    part = _read_table(config)
+    if part is None or part.roles.text is None:
+        return None
+    texts = (str(cell.as_py() or "") for cell in part.table[part.roles.text])
+    return {str(name): text for name, text in zip(row_ids(part).tolist(), texts, strict=True)}
+
+
 def _read_table(config: DataConfig) -> TablePart | None:
     roles = partial(_find_all_columns, config=config)
     if parquet_folder.accepts(config.source):

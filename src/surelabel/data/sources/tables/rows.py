@@ -125,7 +125,7 @@ def _split(part: TablePart) -> tuple[TablePart, TablePart]:
         return part, part.filter(np.zeros(len(table), dtype=bool))
     split = np.char.lower(table.cells(roles.split))
     known = np.isin(split, ("train", "test", *_VALIDATION))
-    table.refuse(~known, lambda row: f"{roles.split} is {str(split[row])!r}; allowed are train, test and validation")
+    table.refuse(~known, lambda row: f"{roles.split} is {str(split[row])!r}; expected train, test or validation")
     return part.filter(split == "train"), part.filter(split == "test")
 
 

@@ -1,0 +1,190 @@
+"""Decide whether the labels of a run are good enough: limits for the fraction of wrong ones.
+
+Every check compares a figure of the audit with a limit. It passes, fails, or is unknown: the audit
+cannot tell how many labels are wrong, or the interval of a class is too wide to say anything.
+An unknown check never counts as passed.
+
+Against a baseline, the increase of a rate is compared with the noise of both rates: the distance
+from the estimate down to the lower end of the new interval, and that from the estimate up to the
+upper end of the baseline's, added as independent errors are, in squares. For classes the intervals
+are wider, so that all classes together raise a false alarm no more often than one comparison would.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from surelabel.errors import ConfigError
+from surelabel.verdicts import classes
+from surelabel.verdicts.audit import TOO_WIDE, Audit
+from surelabel.verdicts.classes import Rate
+
+PASSED, FAILED, UNKNOWN = "passed", "failed", "unknown"
+EXIT_CODES = {PASSED: 0, FAILED: 1, UNKNOWN: 3}
+"""Exit codes of `surelabel gate`; 2 is for usage and errors, as in every command."""
+ENDS = ("estimate", "upper", "lower")
+"""Figures of an interval that limits may apply to."""
+ALL_LABELS = "all labels"
+CANNOT_TELL = "cannot tell how many of {:,} labels are wrong"
+MOST_NAMED = 3
+"""Checks that the one line names."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure and its limit."""
+
+    name: str
+    outcome: str
+    """passed, failed or unknown."""
+    figure: str
+    """The rate and its interval in words."""
+    allowed: str
+    """The limit in words."""
+    rate: Rate
+    limit: float
+    """The largest allowed rate; against a baseline, that of the baseline and what noise allows."""
+    excess: float
+    """By how much the limit is exceeded; negative if it is kept."""
+
+    @property
+    def text(self) -> str:
+        """The figure and the limit in words."""
+        return f"{self.figure}, {self.allowed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check for JSON."""
+        return {"name": self.name, "outcome": self.outcome, **self.rate.to_dict(), "limit": self.limit}
+
+
+@dataclass(frozen=True)
+class Gate:
+    """The outcome of all checks."""
+
+    checks: tuple[Check, ...]
+    warnings: tuple[str, ...] = ()
+    """What the audit warns of."""
+
+    @property
+    def outcome(self) -> str:
+        """The worst outcome of a check: failed, else unknown, else passed."""
+        found = {check.outcome for check in self.checks}
+        return next(outcome for outcome in (FAILED, UNKNOWN, PASSED) if outcome in found)
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed, 1 failed, 3 unknown."""
+        return EXIT_CODES[self.outcome]
+
+    @property
+    def line(self) -> str:
+        """The outcome and its reasons on one line."""
+        reasons = [check for check in self.checks if check.outcome == self.outcome]
+        if self.outcome == FAILED:
+            reasons.sort(key=lambda check: -check.excess)
+        shown = reasons[: 1 if self.outcome == PASSED else MOST_NAMED]
+        text = "; ".join(f"{check.name}: {check.text}" for check in shown)
+        left = len(reasons) - len(shown)
+        more = f"; and {left} more check{'s'[: left != 1]}" if left else ""
+        return f"gate {self.outcome}: {' '.join(text.split())}{more}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything for JSON."""
+        checks = [check.to_dict() for check in self.checks]
+        outcome = {"outcome": self.outcome, "exit_code": self.exit_code, "line": self.line}
+        return {**outcome, "checks": checks, "warnings": list(self.warnings)}
+
+
+def check_labels(
+    audit: Audit,
+    *,
+    max_wrong: float | None = None,
+    class_max: float | None = None,
+    against: Audit | None = None,
+    end: str = "estimate",
+) -> Gate:
+    """Check an audit: the rate of wrong labels, that of every class, and both against a baseline.
+
+    `end` is the figure that limits apply to: the estimate, or an end of its interval. With "upper",
+    labels pass if the limit is kept in all probability; with "lower", they fail if it is broken in
+    all probability.
+
+        check_labels(surelabel.audit("runs/mine"), max_wrong=0.02, class_max=0.05).exit_code
+    """
+    _check_arguments(max_wrong, class_max, against, end)
+    checks: list[Check] = []
+    if max_wrong is not None:
+        checks.append(_check_rate(ALL_LABELS, audit.noise_rate, max_wrong, end, audit.can_tell))
+    if class_max is not None:
+        rates = [(name, rate) for name, rate in audit.class_rates.items() if rate.num_labels]
+        checks += [_check_rate(f"class {name!r}", rate, class_max, end, audit.can_tell) for name, rate in rates]
+    if against is not None:
+        checks += _compare(audit, against)
+    return Gate(tuple(checks), tuple(audit.warnings))
+
+
+def _check_arguments(max_wrong: float | None, class_max: float | None, against: Audit | None, end: str) -> None:
+    if max_wrong is None and class_max is None and against is None:
+        raise ConfigError("the gate has nothing to check: give --max-wrong, --class-max or --against")
+    for name, limit in (("--max-wrong", max_wrong), ("--class-max", class_max)):
+        if limit is not None and not 0 <= limit <= 1:
+            raise ConfigError(f"{name} {limit:g}: expected a fraction between 0 and 1, such as 0.02 for 2 %")
+    if end not in ENDS:
+        raise ConfigError(f"--end {end}: expected {', '.join(ENDS)}")
+
+
+def _check_rate(name: str, rate: Rate, limit: float, end: str, can_tell: bool) -> Check:
+    low, high = rate.interval or (0.0, 1.0)
+    value = {"estimate": rate.rate or 0.0, "upper": high, "lower": low}[end]
+    allowed = f"limit {percent(limit)}" + ("" if end == "estimate" else f" for the {end} end")
+    if not can_tell:
+        return Check(name, UNKNOWN, CANNOT_TELL.format(rate.num_labels), allowed, rate, limit, value - limit)
+    outcome = FAILED if value > limit else UNKNOWN if high - low > TOO_WIDE else PASSED
+    return Check(name, outcome, describe(rate), allowed, rate, limit, value - limit)
+
+
+def _compare(audit: Audit, baseline: Audit) -> Iterator[Check]:
+    """Yield whether all labels, and those of every class, are worse than in the baseline."""
+    if set(audit.class_names) != set(baseline.class_names):
+        differing = sorted(set(audit.class_names) ^ set(baseline.class_names))
+        some = ", ".join(map(repr, differing[:3])) + (", ..." if len(differing) > 3 else "")
+        raise ConfigError(f"--against: the runs have different classes; only one of them has {some}")
+    can_tell = audit.can_tell and baseline.can_tell
+    yield _check_increase(ALL_LABELS, audit.noise_rate, baseline.noise_rate, can_tell)
+    confidence = 1 - (1 - audit.confidence) / len(audit.class_names)
+    now, before = (_class_rates(each, confidence) for each in (audit, baseline))
+    for name in audit.class_names:
+        if now[name].num_labels and before[name].num_labels:
+            yield _check_increase(f"class {name!r}", now[name], before[name], can_tell)
+
+
+def _class_rates(audit: Audit, confidence: float) -> dict[str, Rate]:
+    rows = {name: np.flatnonzero(audit.columns["given"] == name) for name in audit.class_names}
+    return {name: classes.rate_of(audit.calibration, where, confidence) for name, where in rows.items()}
+
+
+def _check_increase(name: str, now: Rate, before: Rate, can_tell: bool) -> Check:
+    low, _ = now.interval or (0.0, 1.0)
+    _, high = before.interval or (0.0, 1.0)
+    rate, earlier = now.rate or 0.0, before.rate or 0.0
+    noise = math.hypot(max(0.0, rate - low), max(0.0, high - earlier))
+    allowed = f"baseline {percent(earlier)} and noise of {100 * noise:.3g} points"
+    excess = rate - earlier - noise
+    outcome = UNKNOWN if not can_tell else FAILED if excess > 0 else PASSED
+    figure = describe(now) if can_tell else CANNOT_TELL.format(now.num_labels)
+    return Check(f"{name} against the baseline", outcome, figure, allowed, now, earlier + noise, excess)
+
+
+def describe(rate: Rate) -> str:
+    """Return a rate and its interval in words."""
+    low, high = rate.interval or (0.0, 1.0)
+    ends = f"{100 * low:.3g} to {percent(high)}"
+    return f"{percent(rate.rate or 0.0)} of {rate.num_labels:,} labels wrong ({ends})"
+
+
+def percent(share: float) -> str:
+    """Return a fraction as a percentage with three digits."""
+    return f"{100 * share:.3g} %"

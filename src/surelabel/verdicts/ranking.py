@@ -1,0 +1,84 @@
+"""Order the rows of an audit, and share out their P(wrong) among the other classes."""
+
+import numpy as np
+
+from surelabel.verdicts import classes, evidence, kinds
+from surelabel.verdicts.answers import Review
+
+COLUMNS = (
+    "rank",
+    "id",
+    "given",
+    "suggested",
+    "target",
+    "quality",
+    "p_wrong",
+    "suggested_probability",
+    "given_probability",
+    "prediction",
+    "tau",
+    "mean_margin",
+    "margin_of_mean",
+    "first_learned",
+    "forgotten",
+    "kind",
+    *kinds.COLUMNS,
+    "split",
+    "verdict",
+)
+"""Columns of the ranked table, in this order; `clean` is added where it is known."""
+DECIDED = "decided"
+"""Column with the label that a person decided on, empty where nobody did; added after a review."""
+REMOVED = "(removed)"
+"""In that column, rows for which none of the classes fits."""
+
+
+def sum_alternatives(
+    found: evidence.Evidence, columns: dict[str, np.ndarray], review: Review | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return (K, K) expected counts by true and given class, and (N,) P(suggestion is right)."""
+    given, suggested, p_wrong = (columns[name] for name in ("given", "suggested", "p_wrong"))
+    joint = np.zeros((len(found.class_names), len(found.class_names)))
+    p_suggested = np.empty(len(given))
+    for rows, share in found.alternatives():
+        if review is not None:
+            _use_decisions(share, given[rows], review.labels[rows])
+        joint += classes.joint_counts(given[rows], p_wrong[rows], share)
+        p_suggested[rows] = p_wrong[rows] * share[np.arange(len(share)), suggested[rows]]
+    return joint, p_suggested
+
+
+def _use_decisions(share: np.ndarray, given: np.ndarray, labels: np.ndarray) -> None:
+    """Replace the alternatives (n, K) of rows for which a person chose another class."""
+    changed = np.flatnonzero((labels >= 0) & (labels != given))
+    share[changed] = 0
+    share[changed, labels[changed]] = 1
+
+
+def rank_rows(columns: dict[str, np.ndarray], review: Review | None) -> np.ndarray:
+    """Order rows by P(wrong); ties by quality, then by the probability of the suggestion.
+
+    Rows that a person has decided on come last.
+    """
+    keys = (-columns["suggested_probability"], columns["quality"], -columns["p_wrong"])
+    return np.lexsort(keys if review is None else (*keys, review.answers.is_decided))
+
+
+def ranked_columns(
+    class_names: tuple[str, ...], columns: dict[str, np.ndarray], order: np.ndarray, review: Review | None
+) -> dict[str, np.ndarray]:
+    """Return the columns in a new order of rows, with the names of classes and the rank."""
+    names = np.array(class_names)
+    columns = {name: values[order] for name, values in columns.items()}
+    for name in evidence.CLASS_COLUMNS:
+        if name in columns:
+            columns[name] = names[columns[name]]
+    columns["rank"] = np.arange(1, len(order) + 1)
+    if review is not None:
+        columns[DECIDED] = np.append(names, [REMOVED, ""])[review.labels[order]]
+    return {name: columns[name] for name in (*COLUMNS, DECIDED, "clean") if name in columns}
+
+
+def in_order(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the columns in the order of COLUMNS, and then all others."""
+    return {**{name: columns[name] for name in COLUMNS if name in columns}, **columns}
