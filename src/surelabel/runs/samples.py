@@ -65,6 +65,21 @@ class TopK:
         classes, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("classes", "values"))
         return cls(classes, values, parts[0].num_classes)
 
+    def for_rows(self, num_rows: int) -> "TopK":
+        """Return a table like this one for more rows, to be filled by `set_rows`."""
+        classes = self.classes
+        if classes.shape[1] == self.num_classes:  # the same in every row
+            every = np.broadcast_to(classes[:1], (num_rows, self.num_classes))
+        else:
+            every = np.empty((num_rows, classes.shape[1]), dtype=classes.dtype)
+        return TopK(every, np.empty((num_rows, classes.shape[1]), dtype=self.values.dtype), self.num_classes)
+
+    def set_rows(self, rows: slice, part: "TopK") -> None:
+        """Fill rows of a table that `for_rows` made with those of another."""
+        if self.classes.flags.writeable:
+            self.classes[rows] = part.classes
+        self.values[rows] = part.values
+
     def __len__(self) -> int:
         return len(self.classes)
 

@@ -133,18 +133,22 @@ class _Seen:
 
 
 def _look_at_all(model: NoiseModel, logits: RowReader, given: Labels, predicted: RowReader | None) -> _Seen:
-    parts = []
-    for rows in row_slices(len(given), logits.shape[1], whole=0):
-        clean = model.clean(logits[rows])
-        posterior = model.weigh(clean, given[rows])
-        every, labels = np.arange(len(clean)), given[rows]
-        p_wrong = 1 - posterior[every, labels]
-        by_input = np.partition(clean, -2, axis=1)[:, -2:]
+    # Space for all rows is taken at once, so that chunks leave no gaps in memory.
+    num_rows, num_classes = len(given), logits.shape[1]
+    p_wrong, total, by_input = np.empty(num_rows), np.empty(num_rows), np.empty((num_rows, 2))
+    kept: TopK | None = None
+    for rows in row_slices(num_rows, num_classes, whole=0):
+        clean, labels = model.clean(logits[rows]), given[rows]
+        posterior = model.weigh(clean, labels)
         others = _support(posterior, None if predicted is None else predicted[rows], labels)
-        kept = TopK.from_dense(others, labels, np.float64)
-        parts.append((p_wrong, by_input, kept, others.sum(1)))
-    p_wrongs, by_inputs, kepts, totals = zip(*parts, strict=True)
-    return _Seen(np.concatenate(p_wrongs), np.concatenate(by_inputs), TopK.concatenate(kepts), np.concatenate(totals))
+        p_wrong[rows] = 1 - posterior[np.arange(len(clean)), labels]
+        by_input[rows] = np.partition(clean, -2, axis=1)[:, -2:]
+        total[rows] = others.sum(1)
+        part = TopK.from_dense(others, labels, np.float64)
+        kept = part.for_rows(num_rows) if kept is None else kept
+        kept.set_rows(rows, part)
+    assert kept is not None
+    return _Seen(p_wrong, by_input, kept, total)
 
 
 def _log_ratio(p_wrong: Array, quality: Array) -> Array:
