@@ -236,7 +236,7 @@ def judge_untrained(config: Any, folder: Path) -> Any:
     opinion = second_opinion(feature_sets([rows], seed), given, corpus.num_classes, seed)
     assert opinion is not None, "these data are too large"
     judgement = judge(opinion.logits, given, seed=seed)
-    uniform = TopK.from_dense(np.full(judgement.posterior.shape, 1 / corpus.num_classes), given)
+    uniform = TopK.from_dense(np.full(opinion.logits.shape, 1 / corpus.num_classes), given)
     nothing = np.full(len(given), 0.5, dtype=np.float32)
     columns = {
         "id": rows.ids.astype(str),
@@ -250,7 +250,7 @@ def judge_untrained(config: Any, folder: Path) -> Any:
         "p_wrong": judgement.p_wrong,
         "p_wrong_low": judgement.low,
         "p_wrong_high": judgement.high,
-        TRUE_CLASS: TopK.from_dense(judgement.posterior, given),
+        TRUE_CLASS: judgement.true_class,
     }
     return write_run(config, corpus, folder, columns, {"power": judgement.power})
 

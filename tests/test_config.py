@@ -103,6 +103,8 @@ FULL: dict[str, Any] = {
         "evaluate_every": 3,
         "gradient_share": True,
         "replicate_below": 1000,
+        "store": "topk",
+        "store_k": 8,
         "sync_batch_norm": False,
     },
 }

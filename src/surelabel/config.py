@@ -378,6 +378,12 @@ class TrainConfig(Part):
     steps on mixed inputs."""
     replicate_below: int = Field(256 * 2**20, ge=0)
     """Per-sample tables of up to this many bytes are replicated; larger ones are sharded."""
+    store: Literal["auto", "dense", "topk", "memmap"] = "auto"
+    """How tables of targets are kept, one value per row and class: in memory (dense), for the most
+    probable classes of each row alone (topk), or in a file (memmap). auto is topk for tables beyond
+    256 MiB, if the method allows it."""
+    store_k: int = Field(16, ge=2, le=32767)
+    """topk: classes to keep per row, the given one among them."""
 
     @field_validator("folds")
     @classmethod

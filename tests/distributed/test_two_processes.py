@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.training, pytest.mark.timeout(900)]
 ALL = methods.names()
 SHARDED = ("aum", "car", "elr", "elr_plus", "incv", "nlnl", "self_ensemble", "sop")
 """Methods whose verdict reads per-sample tables, in different ways."""
+FORMS = {"topk": {"store": "topk", "store_k": 2}, "memmap": {"store": "memmap"}}
+"""Forms of the tables of targets that are not kept whole in memory."""
 WORKER = Path(__file__).with_name("worker.py")
 DIGITS = {
     "data": {"source": "digits"},
@@ -73,6 +75,9 @@ def folder(tmp_path_factory, make_blobs):
         jobs.append({"do": "fit", "out": str(folder / f"{name}-two"), "config": located(config_for(name), folder)})
     for name in SHARDED:
         config = located(config_for(name, replicate_below=0), folder)
+        jobs.append({"do": "fit", "out": str(folder / f"{name}-sharded"), "config": config})
+    for name, form in FORMS.items():
+        config = located(config_for("car", replicate_below=0, **form), folder)
         jobs.append({"do": "fit", "out": str(folder / f"{name}-sharded"), "config": config})
     jobs.append({"do": "fit", "out": str(folder / "digits-two"), "config": DIGITS})
     config = located(config_for("car", sync_batch_norm=False), folder)
@@ -152,6 +157,12 @@ def test_each_process_may_normalise_by_itself(folder, alone):
 @pytest.mark.parametrize("name", SHARDED)
 def test_tables_divided_among_processes_give_the_same(name, folder, alone):
     assert_same(alone(name), RunDir.open(folder / f"{name}-sharded"))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_of_every_form_are_divided_among_processes(form, folder):
+    one = fit(located(config_for("car", **FORMS[form]), folder), folder / f"{form}-one")
+    assert_same(one, RunDir.open(folder / f"{form}-sharded"))
 
 
 def test_folds_give_the_same(folder):

@@ -80,7 +80,7 @@ class TestTargets:
             expected = posterior(mean**2, first_transition(3))
             torch.testing.assert_close(method.target.whole(), expected)
             method.prepare(make_run(X, GIVEN, epoch=2))
-            torch.testing.assert_close(method.transition, fit_transition(expected, GIVEN))
+            torch.testing.assert_close(method.transition, fit_transition([(expected, GIVEN)]))
 
     def test_are_asked_for_once(self, make, make_run):
         method = make()
@@ -105,14 +105,14 @@ def test_the_verdict_is_the_running_mean_and_tau_is_evidence(make, make_run, ver
 def test_the_fitted_transition_by_hand():
     """Two rows of class 0 of which one has label 1, and five rows at 20 % noise for each class."""
     target = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-    found = fit_transition(target, torch.tensor([0, 1]))
+    found = fit_transition([(target, torch.tensor([0, 1]))])
     expected = torch.tensor([[(1 + 4) / 7, (1 + 1) / 7], [0.2, 0.8]])
     torch.testing.assert_close(found, expected)
 
 
 def test_predictions_at_chance_add_nothing():
-    assert log_odds(torch.full((5, 10), 0.1)) == 0.0
-    assert math.isfinite(log_odds(torch.eye(3)))
+    assert log_odds(torch.full((5,), 0.1)) == 0.0
+    assert math.isfinite(log_odds(torch.ones(3)))
 
 
 @pytest.mark.training

@@ -146,6 +146,14 @@ class TestLiveEstimate:
         assert np.allclose(again.suspects.p_wrong, page.review.suspects.p_wrong)
         assert again.live.estimate == page.review.live.estimate
 
+    def test_opening_the_page_audits_again_only_if_somebody_else_decided(self, client):
+        page = client()
+        page.http.get("/api/run")
+        assert not page.review.live.is_pending, "with a million labels that would slow down the first rows"
+        Journal(page.review.journal.path, "other").append([Wish(page.rows()[0]["id"], "0", "skip")])
+        page.http.get("/api/run")
+        assert page.review.live.is_pending
+
     def test_many_decisions_are_audited_in_the_background(self, client):
         page = client()
         for row in page.rows()[:5]:

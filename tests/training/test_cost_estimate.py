@@ -50,10 +50,14 @@ def test_memory_is_that_of_inputs_tables_and_weights(repeated):
     assert found.bytes["inputs"] == 26 * 4 * 4
     # CAR: targets (20, 2), how often each was corrected, and tau.
     of_method, of_record = 2 + 1 + 1, 3 + 2 + 1 + 4
+    # The label, the last prediction and what was learned; a table has a further row for padding.
+    of_history, of_padding = 8 + 8 + 5 * 4 + 1, of_record * 4
     of_course = 20 * (20 * (2 + 2 * (2 + 2)) + 4) + 4  # 20 rows at 20 checkpoints, in 16 bits; 20 epochs; the stride
-    assert found.bytes["per-sample state"] == 20 * (of_method + of_record) * 4 + of_course
+    of_rows = 20 * ((of_method + of_record) * 4 + of_history)
+    assert found.bytes["per-sample state"] == of_rows + of_padding + of_course
     num_weights = (4 * 8 + 8) + (8 * 2 + 2) + (8 + 1)
     assert found.bytes["weights and optimiser"] == 3 * 4 * num_weights
+    assert found.peak_bytes > sum(found.bytes.values())
 
 
 def test_time_is_the_timed_step_for_every_step_of_the_run(repeated):

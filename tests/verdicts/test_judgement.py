@@ -31,7 +31,7 @@ def test_clear_classes_give_the_rate_a_narrow_interval_and_right_suggestions(rat
     assert found.low.mean() <= rate <= found.high.mean() <= found.low.mean() + 0.2
     flagged = found.p_wrong >= 0.5
     assert (given != clean)[flagged].mean() > 0.9
-    assert (found.posterior.argmax(1) == clean)[flagged].mean() > 0.9
+    assert (found.true_class.argmax() == clean)[flagged].mean() > 0.9
     assert found.power > 0.75
 
 
@@ -79,7 +79,7 @@ def test_trusted_labels_are_right_and_unknown_quality_is_ignored():
     found = judged(x, given, quality=np.full(len(x), np.nan), trusted=trusted)
     assert (found.p_wrong[trusted] == 0).all()
     assert (found.high[trusted] == 0).all()
-    assert (found.posterior.argmax(1) == given)[trusted].all()
+    assert (found.true_class.argmax() == given)[trusted].all()
     assert (found.p_wrong[wrong[20:]] > 0.5).mean() > 0.8
 
 
@@ -97,7 +97,7 @@ def test_the_network_chooses_among_other_classes():
     wrong = given != clean
 
     def right(found):
-        others = found.posterior.copy()
+        others = found.true_class.dense().copy()
         others[np.arange(len(x)), given] = 0
         return (others.argmax(1) == clean)[wrong].mean()
 
@@ -107,8 +107,9 @@ def test_the_network_chooses_among_other_classes():
 def test_judgements_do_not_depend_on_when_they_are_made():
     x, given, _ = blobs(0.2, spread=1.0)
     first, second = judged(x, given), judged(x, given)
-    for name in ("p_wrong", "low", "high", "posterior"):
+    for name in ("p_wrong", "low", "high"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
+    np.testing.assert_array_equal(first.true_class.dense(), second.true_class.dense())
 
 
 class TestRowCalibration:

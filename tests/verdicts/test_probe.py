@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from surelabel.verdicts import probe
+from surelabel.verdicts import probe, row_readers
+from surelabel.verdicts.judgement import judge
 from surelabel.verdicts.probe import second_opinion
 
 
@@ -126,3 +127,22 @@ class TestFurtherExperts:
         opinion = second_opinion({"x": x}, given, 4, extra={"oracle": self.scores(clean, 6.0)})
         assert [expert.name for expert in opinion.experts] == ["oracle"]
         assert (opinion.logits.argmax(1) == clean).mean() > 0.9
+
+
+def test_rows_computed_when_they_are_read_give_the_same(monkeypatch):
+    x, given, _ = blobs(num_rows=500)
+    whole = second_opinion({"x": x}, given, 4)
+    monkeypatch.setattr(row_readers, "WHOLE_VALUES", 100)
+    monkeypatch.setattr(row_readers, "CHUNK_VALUES", 9000)
+    read = second_opinion({"x": x}, given, 4)
+    assert not isinstance(read.logits, np.ndarray)
+    np.testing.assert_allclose(read.logits[:], whole.logits, atol=2e-3)
+    np.testing.assert_allclose(read.logits[np.array([7, 3])], whole.logits[[7, 3]], atol=2e-3)
+    once, in_chunks = judge(whole.logits, given), judge(read.logits, given)
+    np.testing.assert_allclose(in_chunks.p_wrong, once.p_wrong, atol=2e-3)
+    np.testing.assert_allclose(in_chunks.true_class.dense(), once.true_class.dense(), atol=2e-3)
+
+
+@pytest.mark.parametrize(("num_rows", "num_classes", "expected"), [(50_000, 1000, 1000), (1_000_000, 1000, 309)])
+def test_many_rows_have_fewer_landmarks(num_rows, num_classes, expected):
+    assert probe._affordable_landmarks(num_rows, num_classes) == expected

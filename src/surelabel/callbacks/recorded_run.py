@@ -54,7 +54,7 @@ def write(recorder: "Recorder", run_dir: RunDir, data: Any, features: Any, predi
     sets = _feature_sets(recorder, features, corpus if data is not None else None)
     final = None if predictions is None else _check_predictions(recorder, predictions)
     columns = describe_rows(corpus.train, "train", "training")
-    columns |= join_chunks(_judge(record, rows, final, recorder.num_classes))
+    columns |= join_chunks(_judge(record, rows, final, recorder.num_classes), len(rows))
     if final is None:
         columns["prediction"] = record.prediction[rows].cpu().numpy()
     found = _second_opinion(

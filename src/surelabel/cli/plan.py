@@ -50,7 +50,8 @@ def _describe_plan(settings: RunConfig, found: "Plan") -> Iterator[str]:
     yield from _describe_classes(found)
     yield from _describe_duplicates(found)
     memory = ", ".join(f"{name} {_size_text(size)}" for name, size in found.bytes.items())
-    yield f"Memory: {memory}" + ("" if found.is_in_memory else "; the inputs stay on disk")
+    on_disk = "" if found.is_in_memory else "; the inputs stay on disk"
+    yield f"Memory: {memory}; about {_size_text(found.peak_bytes)} at most{on_disk}"
     pace = f"{found.epochs} epochs of {found.batches:,} steps, {1000 * found.step_seconds:.0f} ms each"
     if settings.train.num_folds:
         pace += f", then {settings.train.num_folds} folds"

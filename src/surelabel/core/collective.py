@@ -90,6 +90,8 @@ def total(x: Tensor) -> Tensor:
     """
     if world_size() == 1:
         return x
+    if x.dtype == torch.int16:  # gloo has no sums and gathers of it
+        return total(x.int()).short()
     summed: Tensor = _Total.apply(x)  # type: ignore[no-untyped-call]  # torch does not annotate it
     return summed
 
@@ -106,6 +108,8 @@ def gathered(x: Tensor) -> Tensor:
         return x
     if x.dtype == torch.bool:
         return gathered(x.to(torch.uint8)).bool()
+    if x.dtype == torch.int16:
+        return gathered(x.int()).short()
     if not x.requires_grad:
         return _all_gather(x, _row_counts(x))
     rows: Tensor = _Gathered.apply(x)  # type: ignore[no-untyped-call]  # torch does not annotate it

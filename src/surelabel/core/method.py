@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from surelabel.core.batch import Batch
 from surelabel.core.run import Rows, Verdict
 from surelabel.core.stages import Clock, Stage
-from surelabel.core.state import SampleStore
+from surelabel.core.tables import ClassTable, Form, TableForm
 
 Published = float | Literal["published"] | None
 """An option of a stage's optimiser: a value, the paper's for SGD, or None, the run's."""
@@ -33,6 +33,13 @@ class NetworkFactory(Protocol):
         """Make a network that maps x to Outputs with `outputs` logits (default: one per class)."""
 
 
+class RowReader(Protocol):
+    """Gives (n, K) rows for a slice: a tensor does, and what computes rows when they are read."""
+
+    def __getitem__(self, rows: slice, /) -> Tensor:
+        """Return the rows of a slice."""
+
+
 @dataclass(frozen=True)
 class Opinion:
     """What models that have not seen a row's own label say of its class.
@@ -46,8 +53,8 @@ class Opinion:
     tensor([[0.4286, 0.5714]])
     """
 
-    probability: Tensor
-    """(N, K) probabilities of the true class, by the input alone."""
+    probability: "RowReader"
+    """(N, K) probabilities of the true class, by the input alone; slices of rows are read."""
     transition: Tensor
     """(K, K) P(given label | true class), estimated from the given labels."""
 
@@ -89,6 +96,12 @@ class Task:
     """How often an epoch visits a row, on average; below 1 if it has a fixed number of batches."""
     opinion: Callable[[], Opinion | None] = no_opinion
     """Forms a second opinion on the training rows, which takes seconds; None if there is none."""
+    form: TableForm = field(default_factory=TableForm)
+    """How tables with a value per sample and class are kept."""
+
+    def class_table(self, fill: float = 0.0, one_hot: bool = False) -> ClassTable:
+        """Make an (N, K) table of `fill`, and of 1 at the given labels if `one_hot`."""
+        return self.form.make(self.given, self.num_classes, fill, one_hot)
 
     def epochs_of(self, fraction: float, least: int = 1) -> int:
         """Return `fraction` of the run in whole epochs, to rescale a length that a paper states."""
@@ -161,7 +174,7 @@ class TargetTable:
     tensor([[0., 1.]])
     """
 
-    store: SampleStore
+    store: ClassTable
     """(N, K) targets; rows need not sum to one."""
     is_current: bool = True
     """Whether the loss aims at it now; the target of a row is the sum over the current tables."""
@@ -224,6 +237,8 @@ class Method(nn.Module):
     forward_passes: ClassVar[float] = 1
     """Forward passes over a batch's rows in one training step, summed over all networks."""
     backward_passes: ClassVar[float] = 1
+    table_forms: ClassVar[tuple[Form, ...]] = ("dense",)
+    """Forms that its (N, K) tables may have, which it then makes by `task.class_table`."""
     candidates: ClassVar[Candidates] = Candidates()
     """Values to try for at most three options, with their source."""
 

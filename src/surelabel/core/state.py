@@ -1,13 +1,23 @@
 """State that survives restarts and is correct on every rank: per-sample tables, weight averages."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from surelabel.core.collective import gathered, own_rows, rank, total, world_size
+
+CHUNK_VALUES = 2**24
+"""Values, rows x classes, of a table that are looked at together."""
+
+
+def row_chunks(num_rows: int, num_classes: int, device: torch.device | None = None) -> Iterator[Tensor]:
+    """Yield the positions of all rows, as many at once as have CHUNK_VALUES values together."""
+    size = max(1, CHUNK_VALUES // max(1, num_classes))
+    for start in range(0, num_rows, size):
+        yield torch.arange(start, min(start + size, num_rows), device=device)
 
 
 class SampleStore(nn.Module):
@@ -42,11 +52,16 @@ class SampleStore(nn.Module):
     def one_hot(cls, labels: Tensor, num_classes: int, dtype: torch.dtype = torch.float32) -> "SampleStore":
         """Make a table of one-hot rows."""
         labels = torch.as_tensor(labels, dtype=torch.long)
-        if labels.numel() and not (int(labels.min()) >= 0 and int(labels.max()) < num_classes):
-            raise ValueError(f"labels must lie in 0..{num_classes - 1}, got {int(labels.min())}..{int(labels.max())}")
         store = cls(len(labels), num_classes, dtype=dtype)
-        store.rows[torch.arange(len(labels)), labels] = 1
+        store.set_labels(labels)
         return store
+
+    def set_labels(self, labels: Tensor) -> None:
+        """Set the entries of an (N, K) table at (N,) labels to 1."""
+        last = self.rows.shape[1] - 1
+        if labels.numel() and not (int(labels.min()) >= 0 and int(labels.max()) <= last):
+            raise ValueError(f"labels must lie in 0..{last}, got {int(labels.min())}..{int(labels.max())}")
+        self.rows[torch.arange(len(labels)), labels] = 1
 
     @property
     def is_sharded(self) -> bool:
@@ -94,7 +109,11 @@ class SampleStore(nn.Module):
     def freeze(self, fixed: Tensor, rows: Tensor) -> None:
         """Set the rows where (N,) `fixed` is true to those of (N, ...) `rows`, for good."""
         self.fixed = None
-        self.replace(torch.where(fixed.view(-1, *[1] * (rows.dim() - 1)), rows, self.whole()))
+        self.write(torch.arange(self.num_samples, device=rows.device), rows, where=fixed)
+        self.fix(fixed)
+
+    def fix(self, fixed: Tensor) -> None:
+        """Keep the rows where (N,) `fixed` is true as they are, for good."""
         # The extra last entry says that padding, index -1, is not fixed.
         self.fixed = torch.cat([fixed, fixed.new_zeros(1)]).to(self.rows.device)
 
@@ -137,10 +156,14 @@ class SampleStore(nn.Module):
     def distribute(self, shard: bool) -> None:
         """Keep only this rank's contiguous block of rows, or gather all rows again."""
         whole = self.whole()
-        block = -(-self.num_samples // world_size()) if shard else self.num_samples
-        self._start = min(rank() * block, self.num_samples) if shard else 0
-        self._stop = min(self._start + block, self.num_samples)
+        self._start, self._stop = self._block() if shard else (0, self.num_samples)
         self.rows = torch.cat([whole[self._start : self._stop], whole.new_zeros(1, *whole.shape[1:])])
+
+    def _block(self) -> tuple[int, int]:
+        """Return where the rows of this rank begin and end if the table is sharded."""
+        block = -(-self.num_samples // world_size())
+        start = min(rank() * block, self.num_samples)
+        return start, min(start + block, self.num_samples)
 
     def _position(self, index: Tensor) -> tuple[Tensor, Tensor]:
         owned = (index >= self._start) & (index < self._stop)

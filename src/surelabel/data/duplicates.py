@@ -8,7 +8,6 @@ the nearest of k neighbours is closer than t times the furthest with probability
 """
 
 import hashlib
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,10 +61,13 @@ def find_duplicates(rows: Examples, hashes: list[bytes]) -> list[DuplicateGroup]
 
 def _equal_rows(hashes: list[bytes]) -> list[list[int]]:
     """Return the positions of rows with equal hashes, in the order of their first row."""
-    groups: dict[bytes, list[int]] = defaultdict(list)
-    for position, digest in enumerate(hashes):
-        groups[digest].append(position)
-    return [group for group in groups.values() if len(group) > 1]
+    high, low = np.frombuffer(b"".join(hashes), dtype=np.uint64).reshape(-1, 2).T
+    order = np.lexsort((low, high))  # stable: equal rows stay in their order
+    is_same = (high[order][1:] == high[order][:-1]) & (low[order][1:] == low[order][:-1])
+    within = np.concatenate([[False], is_same]) | np.concatenate([is_same, [False]])
+    starts = np.flatnonzero(within & ~np.concatenate([[False], is_same]))
+    ends = np.flatnonzero(within & ~np.concatenate([is_same, [False]])) + 1
+    return sorted(order[start:end].tolist() for start, end in zip(starts, ends, strict=True))
 
 
 def number_duplicates(features: NDArray[Any], neighbours: Neighbours | None) -> NDArray[np.int32]:

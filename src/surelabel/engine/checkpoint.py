@@ -86,15 +86,18 @@ def save(run_dir: RunDir, modules: dict[str, torch.nn.Module], optimiser: Any, s
         run_dir.write_stream(run_dir.state_file.name, lambda file: torch.save(state, file))
 
 
-def load(run_dir: RunDir, device: torch.device) -> dict[str, Any]:
-    """Return the saved state as plain data; nothing in it is executed."""
+def load(run_dir: RunDir, device: torch.device, is_mapped: bool = False) -> dict[str, Any]:
+    """Return the saved state as plain data; nothing in it is executed.
+
+    If `is_mapped`, tensors are read from the file when they are used.
+    """
     file, place = run_dir.state_file, shlex.quote(str(run_dir.path))
     if not file.exists():
         raise RunError(f"{run_dir.path}: no state to resume from; delete the folder and start again")
     remedy = f"restore it from a copy, or delete it and train from the beginning: surelabel resume {place}"
     run_dir.checked(file.name, remedy)
     try:
-        state = torch.load(file, map_location=device, weights_only=True)
+        state = torch.load(file, map_location=device, weights_only=True, mmap=is_mapped)
     except pickle.UnpicklingError:  # its text advises to load the file unsafely
         fault = "it has Python objects, which are never loaded, or is damaged"
     except Exception as error:

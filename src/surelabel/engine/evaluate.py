@@ -11,7 +11,7 @@ from surelabel.core.batch import Batch, Outputs
 from surelabel.core.collective import total
 from surelabel.core.method import Method
 from surelabel.core.stages import View
-from surelabel.core.state import SampleStore
+from surelabel.core.tables import ClassTable
 from surelabel.data.loader import Loader
 
 Result = TypeVar("Result")
@@ -103,7 +103,7 @@ def memorisation(prediction: Tensor, given: Tensor, clean: Tensor) -> dict[str, 
     return result
 
 
-def current_stores(method: Method) -> list[SampleStore]:
+def current_stores(method: Method) -> list[ClassTable]:
     """Return the tables whose sum the loss aims at now."""
     return [table.store for table in method.target_tables() if table.is_current]
 

@@ -12,9 +12,10 @@ from torch import Tensor
 from surelabel.config import OptimiserConfig, RunConfig
 from surelabel.core.batch import Batch
 from surelabel.core.losses import cross_entropy
+from surelabel.core.mapped_store import MappedStore
 from surelabel.core.method import Method, Step
 from surelabel.core.stages import Clock, Pass, Stage, View, seed_of
-from surelabel.core.state import EMA
+from surelabel.core.state import EMA, row_chunks
 from surelabel.data.corpus import Corpus
 from surelabel.data.loader import Loader, draw_epoch
 from surelabel.engine import checkpoint, distributed, finite
@@ -100,10 +101,14 @@ class Engine:
         """
         trusted = self.method.trusted
         if trusted.any():
-            given = F.one_hot(self.method.given, self.setup.corpus.num_classes)
+            num_classes = self.setup.corpus.num_classes
             for store in (table.store for table in self.method.target_tables()):
-                rows = store.whole()
-                store.freeze(trusted, torch.where(rows.sum(1, keepdim=True) > 0, rows, given.to(rows)))
+                for index in row_chunks(len(trusted), num_classes):
+                    rows = store.read(index)
+                    given = F.one_hot(self.method.given[index], num_classes).to(rows)
+                    fixed = torch.where(rows.sum(1, keepdim=True) > 0, rows, given)
+                    store.write(index, fixed, where=trusted[index])
+                store.fix(trusted)
 
     # The Run that methods see.
 
@@ -349,7 +354,8 @@ class Engine:
         self.saved_at = time.monotonic()
 
     def _resume(self) -> None:
-        state = checkpoint.load(self.setup.run_dir, self.device)
+        has_mapped = any(isinstance(module, MappedStore) for module in self.method.modules())
+        state = checkpoint.load(self.setup.run_dir, self.device, is_mapped=has_mapped)
         with distributed.networks_unwrapped(self.method):
             snapshot = checkpoint.restore(state, {"method": self.method, "record": self.record}, self.method)
         self.position, self.plan = snapshot.position, snapshot.plan

@@ -10,7 +10,8 @@ from torch import Tensor
 from surelabel.core.batch import Batch
 from surelabel.core.collective import rank, total
 from surelabel.core.stages import View
-from surelabel.core.state import SampleStore
+from surelabel.core.state import row_chunks
+from surelabel.core.tables import ClassTable
 from surelabel.data.loader import Loader
 from surelabel.engine.evaluate import (
     GradientShare,
@@ -141,16 +142,13 @@ class Metrics:
             result["gradient_share"] = shares
         return result
 
-    def _named_by_targets(self, stores: list[SampleStore]) -> Tensor:
+    def _named_by_targets(self, stores: list[ClassTable]) -> Tensor:
         """Return the (N,) classes that the targets name; a row without a target has its label."""
-        first, *others = stores
-
-        def named(rows: Tensor) -> Tensor:
-            target = reduce(torch.add, (store.rows[:-1] for store in others), rows)
-            return torch.where(target.sum(1) > 0, target.argmax(1), -1)
-
-        found = first.apply_rows(named)
-        return torch.where(found >= 0, found, self.given)
+        found = []
+        for index in row_chunks(len(self.given), self.engine.setup.corpus.num_classes, self.given.device):
+            target = reduce(torch.add, (store.read(index) for store in stores))
+            found.append(torch.where(target.sum(1) > 0, target.argmax(1), self.given[index]))
+        return torch.cat(found)
 
     def warnings(self) -> list[str]:
         """Return a warning, once, if training is still at chance level after a tenth of the run."""

@@ -153,9 +153,9 @@ class SampleRecord(nn.Module):
         return super().load_state_dict(state_dict, *args, **kwargs)
 
     @property
-    def course_bytes(self) -> int:
-        """Size of the trajectory in bytes."""
-        return 0 if self.trajectory is None else sum(values.nbytes for values in self.trajectory.buffers())
+    def num_bytes(self) -> int:
+        """Size of everything that is kept about the samples in bytes."""
+        return sum(values.nbytes for values in self.buffers())
 
     @property
     def has_news(self) -> bool:

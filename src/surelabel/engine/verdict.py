@@ -34,11 +34,12 @@ def collect_columns(engine: Engine) -> dict[str, Any]:
     """
     engine.method.eval()
     train, held_out = engine.setup.corpus.train, engine.setup.corpus.validation
-    columns = describe_rows(train, "train", "training") | join_chunks(_judge_trained(engine))
+    columns = describe_rows(train, "train", "training") | join_chunks(_judge_trained(engine), len(train))
     columns = _confirm(columns, train.trusted)
     if held_out is None:
         return columns
-    others = describe_rows(held_out, "validation", "prediction") | join_chunks(_judge_held_out(engine, held_out))
+    judged = join_chunks(_judge_held_out(engine, held_out), len(held_out))
+    others = describe_rows(held_out, "validation", "prediction") | judged
     others = _confirm(others, held_out.trusted)
     unknown = np.full(len(held_out), np.nan, dtype=np.float32)  # evidence that only training provides
     return {name: _concatenate([values, others.get(name, unknown)]) for name, values in columns.items()}
@@ -143,10 +144,26 @@ def _targets(engine: Engine, rows: Rows) -> Tensor:
     return torch.where(mass > 0, target / mass.clamp(min=1e-12), given)
 
 
-def join_chunks(chunks: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Put the columns of chunks below each other."""
-    parts = list(chunks)
-    return {name: _concatenate([part[name] for part in parts]) for name in parts[0]}
+def join_chunks(chunks: Iterable[dict[str, Any]], num_rows: int) -> dict[str, Any]:
+    """Put the columns of chunks below each other.
+
+    Space for all rows is taken at once: small arrays that stay, between large ones that go, would
+    leave gaps in memory that nothing fits into, gigabytes with a million rows.
+    """
+    columns: dict[str, Any] = {}
+    start = 0
+    for chunk in chunks:
+        rows = slice(start, start + len(next(iter(chunk.values()))))
+        for name, values in chunk.items():
+            is_table = isinstance(values, TopK)
+            if name not in columns:
+                columns[name] = values.for_rows(num_rows) if is_table else np.empty(num_rows, values.dtype)
+            if is_table:
+                columns[name].set_rows(rows, values)
+            else:
+                columns[name][rows] = values
+        start = rows.stop
+    return columns
 
 
 def _concatenate(parts: list[Any]) -> Any:

@@ -11,6 +11,8 @@ from surelabel.exporting.selection import Cleaned
 from surelabel.files import replace_csv
 from surelabel.runs.decisions import REMOVE, UNSURE, Decision
 from surelabel.runs.decisions_csv import write_decisions
+from surelabel.runs.samples import TopK
+from surelabel.verdicts.evidence import CHUNK_VALUES
 
 README = """Cleaned labels, written by surelabel. Rows are in the order of the run's labels.parquet in every file,
 without those that a person has removed; rows.npy has their positions there.
@@ -57,7 +59,7 @@ A column for a Hugging Face data set whose rows have an id:
 def write_tables(
     folder: Path,
     cleaned: Cleaned,
-    probability: np.ndarray,
+    probability: TopK,
     disputed: Mapping[str, Mapping[str, Decision]] | None = None,
 ) -> None:
     """Write all tables and arrays into an existing folder.
@@ -76,11 +78,21 @@ def write_tables(
     np.save(folder / "labels.npy", cleaned.numbers("label"))
     np.save(folder / "given_labels.npy", cleaned.numbers("given"))
     np.save(folder / "keep_mask.npy", cleaned.keep)
-    np.save(folder / "pred_probs.npy", probability[cleaned.position])
+    _write_probability(folder / "pred_probs.npy", probability, cleaned.position)
     np.save(folder / "rows.npy", cleaned.position)
     names = json.dumps(list(cleaned.class_names), indent=2, ensure_ascii=False)
     (folder / "class_names.json").write_text(names + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(README, encoding="utf-8")
+
+
+def _write_probability(path: Path, probability: TopK, rows: np.ndarray) -> None:
+    """Write the (N, K) probabilities of rows as an array, some rows at a time."""
+    shape, size = (len(rows), probability.num_classes), max(1, CHUNK_VALUES // probability.num_classes)
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, len(rows), size):
+            probability.dense(rows[start : start + size]).tofile(file)
 
 
 def _write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:

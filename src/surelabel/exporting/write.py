@@ -6,8 +6,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
-
 import surelabel
 from surelabel.data.protected_files import list_named_paths
 from surelabel.errors import ConfigError, RunError
@@ -119,9 +117,9 @@ def _refuse_other_files(folder: Path) -> None:
             )
 
 
-def _probability(run: RunDir) -> np.ndarray:
-    """Return the stored probabilities (N, K) float32, in the order of the run's rows."""
-    return TopK.from_table(run.samples(), "probability", len(run.data()["class_names"])).dense()
+def _probability(run: RunDir) -> TopK:
+    """Return the stored probabilities, in the order of the run's rows."""
+    return TopK.from_table(run.samples(), "probability", len(run.data()["class_names"]))
 
 
 def _facts(

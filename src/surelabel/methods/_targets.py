@@ -102,8 +102,7 @@ class MomentumTargets(nn.Module):
         self.start, self.momentum, self.threshold, self.floor = start, momentum, threshold, floor
         self.period, self.epochs, self.default_start = task.restart_period, task.epochs, default_start(task)
         self.visits_per_epoch = task.visits_per_epoch
-        self.table = SampleStore.one_hot(task.given, task.num_classes)
-        self.table.rows.clamp_(min=floor)
+        self.table = task.class_table(fill=floor, one_hot=True)
         self.blends = SampleStore(task.num_samples)
 
     def update(self, batch: Batch, clock: Clock, probability: Tensor, tau: Tensor) -> Tensor:
@@ -161,7 +160,7 @@ class TemporalEnsembling(nn.Module):
         super().__init__()
         self.start, self.momentum = start, momentum
         self.task, self.default_start = task, default_start(task)
-        self.table = SampleStore(task.num_samples, task.num_classes)
+        self.table = task.class_table()
         self.register_buffer("has_started", torch.tensor(False))
 
     def update(self, batch: Batch, clock: Clock, probability: Tensor, _tau: Tensor) -> Tensor:

@@ -32,12 +32,14 @@ docs/decisions/0021 has the ablations, on data that this rule was chosen on and 
 """
 
 import math
+from collections.abc import Iterable, Iterator
 
 import torch
 from pydantic import NonNegativeFloat
 from torch import Tensor
 
 from surelabel.core import (
+    EVERY_FORM,
     Batch,
     Candidates,
     Clock,
@@ -53,6 +55,7 @@ from surelabel.core import (
     Verdict,
     View,
     rank,
+    row_chunks,
     total,
 )
 from surelabel.core.losses import cross_entropy
@@ -83,6 +86,7 @@ class AdaptiveCAR(Method):
         "You want CAR and cannot tune it. It takes seconds more, for a second opinion before training. Without "
         "tuning it came within a point of CAR's best lambda on five of six small tasks."
     )
+    table_forms = EVERY_FORM
     candidates = Candidates("Ours: the rule, and constants around what it finds.", evidence=(None, 0.0, 1.0, 2.0))
 
     transition: Tensor
@@ -94,11 +98,10 @@ class AdaptiveCAR(Method):
         super().__init__(task)
         self.evidence, self.second_opinion = evidence, second_opinion
         self.network = task.network()
-        size = (task.num_samples, task.num_classes)
-        self.opinion = SampleStore(*size)
-        self.mean = SampleStore(*size, fill=1 / task.num_classes)
+        self.opinion = task.class_table(fill=1.0)
+        self.mean = task.class_table(fill=1 / task.num_classes)
         self.visits = SampleStore(task.num_samples, fill=1)
-        self.target = SampleStore.one_hot(task.given, task.num_classes)
+        self.target = task.class_table(one_hot=True)
         self.register_buffer("transition", first_transition(task.num_classes))
         self.register_buffer("weight", torch.tensor(EVIDENCE_ALONE if evidence is None else evidence))
         self.register_buffer("is_prepared", torch.tensor(False))
@@ -114,12 +117,19 @@ class AdaptiveCAR(Method):
         if not has_targets:
             self._hear_opinion()
             self.is_prepared.fill_(True)
-        target = self.target.whole()
         if has_targets and not self.has_opinion:
-            self.transition.copy_(fit_transition(target, self.given))
-        run.note("wrong_labels", float(1 - target.gather(1, self.given[:, None]).mean()))
+            self.transition.copy_(fit_transition(self._targets()))
+        tau = torch.cat([target.gather(1, given[:, None]) for target, given in self._targets()])
+        run.note("wrong_labels", float(1 - tau.mean()))
         run.note("evidence_weight", float(self.weight))
         return [Pass(self.step, {"batch": View()})]
+
+    def _chunks(self) -> Iterator[Tensor]:
+        return row_chunks(self.task.num_samples, self.task.num_classes, self.given.device)
+
+    def _targets(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield targets and given labels of all rows, in chunks."""
+        return ((self.target.read(index), self.given[index]) for index in self._chunks())
 
     def _hear_opinion(self) -> None:
         """Store the second opinion, which the first process forms, on all processes."""
@@ -127,15 +137,19 @@ class AdaptiveCAR(Method):
         self.has_opinion.fill_(total(torch.tensor(float(found is not None), device=self.weight.device)) > 0)
         if not self.has_opinion:
             return
-        probability, transition = torch.zeros_like(self.opinion.whole()), torch.zeros_like(self.transition)
-        if found is not None:
-            probability, transition = found.probability.to(probability), found.transition.to(transition)
-        probability = total(probability)
-        self.opinion.replace(probability.clamp(min=LEAST).log())
-        self.transition.copy_(total(transition))
+        transition = torch.zeros_like(self.transition)
+        self.transition.copy_(total(transition if found is None else found.transition.to(transition)))
+        largest = []
+        for index in self._chunks():
+            probability = self.transition.new_zeros(len(index), self.task.num_classes)
+            if found is not None:
+                probability = found.probability[int(index[0]) : int(index[-1]) + 1].to(probability)
+            probability = total(probability)
+            largest.append(probability.amax(1))
+            self.opinion.write(index, probability.clamp(min=LEAST))
+            self.target.write(index, self._posterior(self.opinion.read(index).log(), self.given[index]))
         if self.evidence is None:
-            self.weight.fill_(log_odds(probability))
-        self.target.replace(self._posterior(self.opinion.whole(), self.given))
+            self.weight.fill_(log_odds(torch.cat(largest)))
 
     def _posterior(self, log_evidence: Tensor, given: Tensor) -> Tensor:
         """Return (B, K) probabilities of the true class, by the input and by the label."""
@@ -147,7 +161,8 @@ class AdaptiveCAR(Method):
         visits = self.visits.read(batch.index)
         self.mean.blend(batch.index, logits.detach().float().softmax(1), visits / (visits + 1))
         self.visits.write(batch.index, visits + 1)
-        evidence = self.opinion.read(batch.index) + self.weight * self.mean.read(batch.index).clamp(min=LEAST).log()
+        evidence = self.opinion.read(batch.index).log()
+        evidence = evidence + self.weight * self.mean.read(batch.index).clamp(min=LEAST).log()
         self.target.write(batch.index, self._posterior(evidence, batch.label))
         loss = cross_entropy(logits, self.target.read(batch.index))
         return Step({"cross_entropy": batch.mean(loss)}, seen=logits.detach())
@@ -172,15 +187,18 @@ def first_transition(num_classes: int) -> Tensor:
     return torch.full((num_classes, num_classes), others).fill_diagonal_(1 - FIRST_RATE)
 
 
-def fit_transition(target: Tensor, given: Tensor) -> Tensor:
-    """Return (K, K) P(given | true) from (N, K) targets and (N,) given labels."""
-    num_classes = target.shape[1]
-    counts = target.new_zeros(num_classes, num_classes).index_add_(0, given, target).T
-    smoothed = counts + PRIOR_ROWS * first_transition(num_classes).to(counts)
+def fit_transition(chunks: Iterable[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return (K, K) P(given | true) from chunks of (n, K) targets and (n,) given labels."""
+    counts: Tensor | None = None
+    for target, given in chunks:
+        counts = target.new_zeros(target.shape[1], target.shape[1]) if counts is None else counts
+        counts.index_add_(0, given, target)
+    assert counts is not None
+    smoothed = counts.T + PRIOR_ROWS * first_transition(len(counts)).to(counts)
     return smoothed / smoothed.sum(1, keepdim=True)
 
 
-def log_odds(probability: Tensor) -> float:
-    """Return the log odds that the likeliest class is right, on average; at least 0."""
-    right = float(probability.amax(1).double().mean().clamp(LEAST, 1 - LEAST))
+def log_odds(largest: Tensor) -> float:
+    """Return the log odds that the likeliest class is right, from its (N,) p; at least 0."""
+    right = float(largest.double().mean().clamp(LEAST, 1 - LEAST))
     return max(0.0, math.log(right / (1 - right)))

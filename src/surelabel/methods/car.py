@@ -43,6 +43,7 @@ from pydantic import Field, NegativeFloat, NonNegativeFloat, PositiveFloat, Posi
 from torch import Tensor
 
 from surelabel.core import (
+    EVERY_FORM,
     Batch,
     Candidates,
     Clock,
@@ -208,6 +209,7 @@ class CAR(Method):
         "Start here: one network, one pass, few options, and a confidence for every input. Choose "
         "`penalty_weight` with `surelabel tune` if results matter."
     )
+    table_forms = EVERY_FORM
     candidates = Candidates(
         "0.5, 10 and 50 are the paper's grid, beta its two values; 0.2 and 2 are ours.",
         penalty_weight=(None, 0.2, 0.5, 2.0, 10.0, 50.0),

@@ -31,7 +31,7 @@ import torch
 from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
-from surelabel.core import Batch, Candidates, Clock, Method, Rows, SampleStore, Step, TargetTable, Task, Verdict
+from surelabel.core import EVERY_FORM, Batch, Candidates, Clock, Method, Rows, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
 
 SMALLEST_PROBABILITY = 1e-4
@@ -71,6 +71,7 @@ class ELR(Method):
         "One network, one pass, and you can tune lambda with `surelabel tune`: it was first on digits with lambda "
         "7, and far behind with the published 3."
     )
+    table_forms = EVERY_FORM
     candidates = Candidates(
         "The authors' for symmetric noise, asymmetric noise and 100 classes.",
         regularisation=(3.0, 1.0, 7.0),
@@ -87,7 +88,7 @@ class ELR(Method):
         super().__init__(task)
         self.regularisation, self.momentum = regularisation, momentum
         self.network = task.network()
-        self.target = SampleStore(task.num_samples, task.num_classes)
+        self.target = task.class_table()
 
     def step(self, batch: Batch, _clock: Clock) -> Step:
         """Compute -log p_y + lambda log(1 - <t, p~>)."""

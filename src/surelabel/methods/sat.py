@@ -22,13 +22,13 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt
 
 from surelabel.core import (
+    EVERY_FORM,
     Batch,
     Candidates,
     Clock,
     Method,
     Problem,
     Rows,
-    SampleStore,
     Step,
     TargetTable,
     Task,
@@ -56,6 +56,7 @@ class SAT(Method):
         "As CAR without tau, weighting rows by how sure their target is. Set `correction_start` before wrong "
         "labels are memorised."
     )
+    table_forms = EVERY_FORM
     candidates = Candidates(
         "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
     )
@@ -71,7 +72,7 @@ class SAT(Method):
         self.correction_start = task.epochs_of(PUBLISHED_START_SHARE) if correction_start is None else correction_start
         self.momentum = momentum
         self.network = task.network()
-        self.target = SampleStore.one_hot(task.given, task.num_classes)
+        self.target = task.class_table(one_hot=True)
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Compute cross entropy with the given label up to E_s, then with the weighted target."""

@@ -35,13 +35,13 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt
 
 from surelabel.core import (
+    EVERY_FORM,
     Batch,
     Candidates,
     Clock,
     Method,
     Problem,
     Rows,
-    SampleStore,
     Step,
     TargetTable,
     Task,
@@ -66,6 +66,7 @@ class SELC(Method):
     year = 2022
     kind = "label correction"
     when = "You want to see what CAR gains from tau: it is CAR without it. Set `correction_start` early."
+    table_forms = EVERY_FORM
     candidates = Candidates(
         "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
     )
@@ -81,7 +82,7 @@ class SELC(Method):
         self.correction_start = task.epochs_of(PUBLISHED_START_SHARE) if correction_start is None else correction_start
         self.momentum = momentum
         self.network = task.network()
-        self.target = SampleStore.one_hot(task.given, task.num_classes)
+        self.target = task.class_table(one_hot=True)
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Compute cross entropy with the given label up to T, then with the updated target."""

@@ -26,6 +26,11 @@ class LiveAudit:
         """Whether a newer audit is on its way."""
         return self._is_running or self._is_stale
 
+    def look(self) -> None:
+        """Audit if somebody else has written decisions since the last audit; returns at once."""
+        if self._stamp() != self._audited:
+            self.notify()
+
     def notify(self) -> None:
         """Say that decisions were made; returns at once."""
         with self._mutex:
@@ -41,7 +46,16 @@ class LiveAudit:
             self._audit_now()
             self.changed(self.audit)
 
+    def _stamp(self) -> tuple[int, int] | None:
+        """Return time and size of the journal, which grows with every decision."""
+        try:
+            found = self.journal.path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size
+
     def _audit_now(self) -> None:
+        self._audited = self._stamp()
         self.audit = self.auditor.audit(self.journal)
         # Here, not in a request: these count over all rows.
         self.estimate, self.warnings = self.audit.sentences()[0], self.audit.warnings

@@ -129,7 +129,7 @@ class Review:
 
     def run(self) -> dict[str, Any]:
         """Return what stays the same during a review, and the decisions that can be undone."""
-        self.live.notify()  # another server may have written decisions
+        self.live.look()  # another server may have written decisions
         self._find_sample()
         return {
             "key": self.key,

@@ -13,7 +13,6 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
-import numpy as np
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
@@ -207,15 +206,15 @@ def _answer_failure(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"error": str(error)}, 500)
 
 
-def _probability(run_dir: RunDir, corpus: Corpus) -> np.ndarray | None:
-    """Return the stored probabilities (N, K) of training and then held-out rows, if any."""
+def _probability(run_dir: RunDir, corpus: Corpus) -> TopK | None:
+    """Return the stored probabilities of training and then held-out rows, if any."""
     samples = run_dir.samples()
     parts = corpus.labelled_parts
     if samples["id"].to_pylist() != [str(id) for rows in parts for id in rows.ids]:
         raise RunError(f"{run_dir.path}: samples.parquet is not in the order of the data")
     if "probability" not in samples.column_names:
         return None
-    return TopK.from_table(samples, "probability", corpus.num_classes).dense()
+    return TopK.from_table(samples, "probability", corpus.num_classes)
 
 
 def check_name(annotator: str) -> None:

@@ -14,6 +14,7 @@ from surelabel.errors import RunError
 from surelabel.reviewing.content import text_of
 from surelabel.reviewing.states import RowStates
 from surelabel.runs.decisions import Standing
+from surelabel.runs.samples import TopK
 from surelabel.verdicts import SUSPICIOUS_FROM, Audit
 from surelabel.verdicts.kinds import KINDS, WRONG
 
@@ -58,8 +59,8 @@ class Filter(BaseModel):
 class Suspects:
     """Every label of a run, the most suspicious first."""
 
-    def __init__(self, audit: Audit, corpus: Corpus, probability: np.ndarray | None = None) -> None:
-        """`probability` (N, K) is the network's, of training rows and then of held-out rows."""
+    def __init__(self, audit: Audit, corpus: Corpus, probability: TopK | None = None) -> None:
+        """`probability` is the network's, of training rows and then of held-out rows."""
         self.columns, self.probability = audit.columns, probability
         self.class_names = tuple(map(str, audit.class_names))
         self.splits = {"train": corpus.train} | ({"validation": corpus.validation} if corpus.validation else {})
@@ -287,6 +288,7 @@ class Suspects:
         if self.probability is None:
             return []
         split, position = self.positions[row]
-        values = self.probability[position + (len(self.splits["train"]) if split != "train" else 0)]
+        row = position + (len(self.splits["train"]) if split != "train" else 0)
+        values = self.probability.dense(slice(row, row + 1))[0]
         best = np.argsort(-values, kind="stable")[:NUM_CANDIDATES]
         return [(self.class_names[number], float(values[number])) for number in best]

@@ -37,16 +37,16 @@ class TopK:
     num_classes: int
 
     @classmethod
-    def from_dense(cls, rows: np.ndarray, given: np.ndarray) -> "TopK":
+    def from_dense(cls, rows: np.ndarray, given: np.ndarray, dtype: Any = np.float32) -> "TopK":
         """Keep the (N,) given class and the largest others of (N, K) `rows`; all if K is small."""
         num_rows, num_classes = rows.shape
         if num_classes <= DENSE_UP_TO:
             every = np.broadcast_to(np.arange(num_classes, dtype=np.int32), rows.shape)
-            return cls(every, rows.astype(np.float32, copy=False), num_classes)
+            return cls(every, rows.astype(dtype, copy=False), num_classes)
         ranked = np.array(rows, dtype=np.float32)
         ranked[np.arange(num_rows), given] = np.inf
         kept = np.sort(np.argpartition(ranked, -NUM_KEPT, axis=1)[:, -NUM_KEPT:], axis=1).astype(np.int32)
-        return cls(kept, np.take_along_axis(rows, kept, axis=1).astype(np.float32), num_classes)
+        return cls(kept, np.take_along_axis(rows, kept, axis=1).astype(dtype), num_classes)
 
     @classmethod
     def from_table(cls, table: Any, name: str, num_classes: int) -> "TopK":
@@ -65,6 +65,21 @@ class TopK:
         classes, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("classes", "values"))
         return cls(classes, values, parts[0].num_classes)
 
+    def for_rows(self, num_rows: int) -> "TopK":
+        """Return a table like this one for more rows, to be filled by `set_rows`."""
+        classes = self.classes
+        if classes.shape[1] == self.num_classes:  # the same in every row
+            every = np.broadcast_to(classes[:1], (num_rows, self.num_classes))
+        else:
+            every = np.empty((num_rows, classes.shape[1]), dtype=classes.dtype)
+        return TopK(every, np.empty((num_rows, classes.shape[1]), dtype=self.values.dtype), self.num_classes)
+
+    def set_rows(self, rows: slice, part: "TopK") -> None:
+        """Fill rows of a table that `for_rows` made with those of another."""
+        if self.classes.flags.writeable:
+            self.classes[rows] = part.classes
+        self.values[rows] = part.values
+
     def __len__(self) -> int:
         return len(self.classes)
 
@@ -78,7 +93,7 @@ class TopK:
         best: np.ndarray = self.classes[np.arange(len(self)), self.values.argmax(1)]
         return best
 
-    def dense(self, rows: slice = slice(None)) -> np.ndarray:
+    def dense(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Return (n, K) float32 rows; ask for a slice where N x K would not fit into memory."""
         classes, values = self.classes[rows], self.values[rows]
         if classes.shape[1] == self.num_classes:

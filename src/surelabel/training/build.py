@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from surelabel import methods, models, noise
 from surelabel.config import DataConfig, ModelConfig, NoiseConfig, RunConfig
 from surelabel.core.method import Method, Opinion, Task, no_opinion
 from surelabel.core.stages import seed_of
+from surelabel.core.tables import TableForm
 from surelabel.data import load_corpus
 from surelabel.data.augment import Augment, input_statistics
 from surelabel.data.corpus import Corpus, Examples
@@ -23,6 +25,8 @@ from surelabel.errors import ConfigError
 from surelabel.models.network import Network
 from surelabel.training import second_opinion
 
+DENSE_BELOW = 2**28
+"""Bytes up to which a table of all rows and classes is dense, unless that is configured."""
 MEASURED_ROWS, MEASURED_BYTES = 4096, 2**27
 """The most rows and bytes used to estimate mean and deviation of inputs outside memory."""
 
@@ -179,6 +183,7 @@ def task(
     scale: tuple[Tensor, Tensor],
     trusted: Tensor | None = None,
     opinion: Callable[[], Opinion | None] = no_opinion,
+    folder: Path | None = None,
 ) -> Task:
     """Make the task of a method: labels, lengths, and a factory of networks drawn from `seed`."""
     return Task(
@@ -194,7 +199,26 @@ def task(
         batch_size=config.train.batch_size,
         visits_per_epoch=_visits_per_epoch(config, len(given)),
         opinion=opinion,
+        form=table_form(config, len(given), num_classes, folder),
     )
+
+
+def table_form(config: RunConfig, num_rows: int, num_classes: int, folder: Path | None = None) -> TableForm:
+    """Return how the (N, K) tables of the method are kept; files go to, or beside, `folder`."""
+    wanted, kept = config.train.store, config.train.store_k
+    allowed = methods.find(config.method.name).table_forms
+    if wanted == "auto":
+        is_large = num_rows * num_classes * 4 > DENSE_BELOW and num_classes > kept
+        wanted = "topk" if is_large and "topk" in allowed else "dense"
+    if wanted not in allowed:
+        able = [name for name in methods.names() if wanted in methods.find(name).table_forms]
+        raise ConfigError(
+            f"train.store: {config.method.name} has no {wanted} tables; use auto or dense, or the method "
+            f"{', '.join(able[:-1])} or {able[-1]}"
+        )
+    if folder is None or wanted != "memmap":
+        return TableForm(wanted, kept)
+    return TableForm(wanted, kept, next(place for place in (folder, *folder.absolute().parents) if place.is_dir()))
 
 
 def _visits_per_epoch(config: RunConfig, num_rows: int) -> float:
@@ -214,14 +238,16 @@ def method_for(
     scale: tuple[Tensor, Tensor],
     seed: int,
     opinion: Callable[[], Opinion | None] | None = None,
+    folder: Path | None = None,
 ) -> Method:
     """Make the configured method for the training rows, with networks drawn from `seed`.
 
-    It forms its own second opinion on them, if it wants one, unless it is given `opinion`.
+    It forms its own second opinion on them, if it wants one, unless it is given `opinion`. Tables
+    in files are in `folder`, or beside it.
     """
     rows = corpus.train
     form = opinion or second_opinion.TrainingRows(config, corpus)
-    made = task(config, rows.label, corpus.num_classes, rows.input_shape, seed, scale, rows.trusted, form)
+    made = task(config, rows.label, corpus.num_classes, rows.input_shape, seed, scale, rows.trusted, form, folder)
     return method(config, made)
 
 

@@ -4,7 +4,10 @@ The estimate has sizes, class balance, duplicates, memory, and time from a few t
 """
 
 import contextlib
+import math
+import resource
 import statistics
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -16,6 +19,7 @@ from torch import Tensor
 from surelabel import noise
 from surelabel.config import RunConfig
 from surelabel.console import Silent
+from surelabel.core.mapped_store import MappedStore
 from surelabel.core.state import SampleStore
 from surelabel.data.corpus import Corpus
 from surelabel.data.duplicates import DuplicateGroup, find_duplicates, find_leaked_rows, hash_rows
@@ -23,8 +27,11 @@ from surelabel.data.inputs import Inputs
 from surelabel.engine.loop import Interrupted
 from surelabel.engine.record import SampleRecord
 from surelabel.runs.run_dir import RunDir
-from surelabel.training import build, head
+from surelabel.runs.samples import DENSE_UP_TO, NUM_KEPT
+from surelabel.training import build, head, second_opinion
 from surelabel.training.session import train
+from surelabel.verdicts.probe import NUM_LANDMARKS
+from surelabel.verdicts.row_readers import WHOLE_VALUES
 
 HASHED_ROWS = 200_000
 """Inputs outside memory are hashed only up to this many rows: reading more would take too long."""
@@ -34,6 +41,12 @@ EVALUATION_SHARE = 1 / 3
 """The cost of a batch without a backward pass, as a fraction of a training step."""
 OPTIMISER_COPIES = {"sgd": 3, "adamw": 4}
 """Numbers per weight in training: the weight, its gradient, and the state of the optimiser."""
+
+NUM_TABLES, COLUMN_BYTES = 6, 600
+"""Tables of classes and their values at the end of a run, and bytes of a row's other columns."""
+FEATURE_BYTES, WORKING_BYTES, IMAGE_FEATURES = 24, 20, 1024
+"""Bytes of the second opinion: of a feature, and of a row's value in a feature map or of a class;
+and the features of an image."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,9 @@ class Plan:
     leaked: dict[str, list[str]] | None
     """Ids of test rows whose input is also a training input, by test set."""
     bytes: dict[str, int]
-    """Memory, by use."""
+    """Memory, by use; "tables on disk" are in a file."""
+    peak_bytes: int
+    """Memory that the run needs at its largest moment, with the software itself."""
     is_in_memory: bool
     """Whether the training inputs are in memory."""
     epochs: int
@@ -94,6 +109,7 @@ def plan(config: RunConfig) -> Plan:
     """Inspect the data and train a few steps in a temporary folder."""
     corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
     groups, shared = _find_duplicates(corpus)
+    uses = _count_bytes(config, corpus)
     watch = _time_steps(config, corpus, manifest)
     sizes = {name: len(rows) for name, rows in _parts(corpus).items()}
     return Plan(
@@ -102,7 +118,8 @@ def plan(config: RunConfig) -> Plan:
         input_shape=corpus.train.input_shape,
         twins=groups,
         leaked=shared,
-        bytes=_count_bytes(config, corpus),
+        bytes=uses,
+        peak_bytes=_peak_bytes(uses),
         is_in_memory=isinstance(corpus.train.x, Tensor) or corpus.train.x.is_in_memory,
         epochs=watch.epochs,
         batches=watch.batches,
@@ -134,21 +151,47 @@ def _find_duplicates(corpus: Corpus) -> tuple[list[DuplicateGroup] | None, dict[
 
 
 def _count_bytes(config: RunConfig, corpus: Corpus) -> dict[str, int]:
-    """Return the bytes of inputs, per-sample tables, and weights with the optimiser."""
+    """Return the bytes of inputs, per-sample state, weights with the optimiser, and the verdict."""
     rows = corpus.train
     job = build.task(
         config, rows.label, corpus.num_classes, rows.input_shape, config.train.seed, build.normalisation(corpus)
     )
     method = build.method(config, job)
     record = SampleRecord(rows.label, corpus.num_classes)
-    tables = (*method.modules(), *record.modules())
-    stores = [module for module in tables if isinstance(module, SampleStore)]
-    weights = sum(p.numel() * p.element_size() for net in method.networks().values() for p in net.parameters())
-    return {
+    networks = [p for net in method.networks().values() for p in net.parameters()]
+    mapped = [module for module in method.modules() if isinstance(module, MappedStore)]
+    tables = [module for module in method.modules() if isinstance(module, SampleStore) and module not in mapped]
+    uses = {
         "inputs": sum(_num_bytes(part.x) for part in _parts(corpus).values()),
-        "per-sample state": sum(store.num_bytes for store in stores) + record.course_bytes,
-        "weights and optimiser": weights * OPTIMISER_COPIES[config.optimiser.name],
+        "per-sample state": sum(store.num_bytes for store in tables) + record.num_bytes,
+        "weights and optimiser": sum(p.nbytes for p in networks) * OPTIMISER_COPIES[config.optimiser.name],
+        "verdict": _count_verdict(config, corpus),
     }
+    return {**uses, "tables on disk": sum(store.num_bytes for store in mapped)} if mapped else uses
+
+
+def _count_verdict(config: RunConfig, corpus: Corpus) -> int:
+    """Return the bytes of the columns that a run ends with, and of the second opinion on them."""
+    num_rows, num_classes = sum(map(len, corpus.labelled_parts)), corpus.num_classes
+    kept = num_classes if num_classes <= DENSE_UP_TO else NUM_KEPT
+    columns = num_rows * (COLUMN_BYTES + NUM_TABLES * kept * 8)
+    if not second_opinion.is_possible(config, corpus):
+        return columns
+    # Vectors are taken whole; images are described by a few hundred numbers.
+    width = math.prod(corpus.train.input_shape) if len(corpus.train.input_shape) == 1 else IMAGE_FEATURES
+    features = num_rows * width * FEATURE_BYTES
+    working = min(num_rows * max(num_classes, NUM_LANDMARKS), WHOLE_VALUES) * WORKING_BYTES
+    return columns + features + working
+
+
+def _peak_bytes(uses: dict[str, int]) -> int:
+    """Return what the run needs at most, from the peak of this process, which has trained a little.
+
+    A saved state is a copy of the per-sample state; it is gone when the labels are judged.
+    """
+    unit = 1 if sys.platform == "darwin" else 1024
+    trained = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return trained + max(uses["per-sample state"], uses["verdict"])
 
 
 def _num_bytes(x: Inputs) -> int:

@@ -100,7 +100,7 @@ def _train_fold(setup: Setup, number: int, kept: np.ndarray, run_dir: RunDir) ->
     if distributed.is_first():
         run_dir.path.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(seed)  # for methods that draw weights without the factory
-    method = build.method_for(config, corpus, scale, seed)
+    method = build.method_for(config, corpus, scale, seed, folder=run_dir.path)
     loader = build.loader(config, corpus, setup.fabric.device)
     torch.manual_seed(seed)
     trained = Engine(
@@ -108,7 +108,7 @@ def _train_fold(setup: Setup, number: int, kept: np.ndarray, run_dir: RunDir) ->
             config=config,
             corpus=corpus,
             method=method,
-            make_method=lambda own_seed: build.method_for(config, corpus, scale, own_seed),
+            make_method=lambda own_seed: build.method_for(config, corpus, scale, own_seed, folder=run_dir.path),
             loader=loader,
             run_dir=run_dir,
             fabric=setup.fabric,

@@ -86,7 +86,7 @@ def judge_new(
         is_unlike = np.any([np.zeros(len(new), dtype=bool), *(drift.is_unlike for drift in drifts)], axis=0)
         low, high = np.where(is_unlike, 0.0, judged.low), np.where(is_unlike, 1.0, judged.high)
         calibration: Calibration = RowCalibration(judged.p_wrong, low, high)
-        soft[TRUE_CLASS] = TopK.from_dense(judged.posterior, given)
+        soft[TRUE_CLASS] = judged.true_class
         by_input, power = judged.by_input, judged.power
         columns["rival"] = rival_of(by_input).astype(np.float32)
     else:

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from surelabel.config import RunConfig
+from surelabel.core.tables import TableForm
 from surelabel.data import read_inputs
 from surelabel.data.corpus import refuse_not_finite
 from surelabel.data.encoding import stored
@@ -51,7 +53,7 @@ class TrainedModel:
         scale_shape = (shape[0], *[1] * (len(shape) - 1))
         scale = torch.zeros(scale_shape), torch.ones(scale_shape)
         task = build.task(build.without_weights(config), given, len(class_names), shape, config.train.seed, scale)
-        self.method = build.method(config, task)
+        self.method = build.method(config, replace(task, form=TableForm("topk", 2)))  # tables are not needed
         own = self.method.state_dict()
         wrong = [name for name in own if name not in weights and not name.endswith(".rows")]
         wrong += [name for name, value in weights.items() if name not in own or own[name].shape != value.shape]

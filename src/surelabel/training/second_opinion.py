@@ -22,8 +22,9 @@ from surelabel.runs.samples import TRUE_CLASS, TopK
 from surelabel.verdicts.evidence import TRAINED, TRUSTED
 from surelabel.verdicts.inspection import inspect_inputs, join_features
 from surelabel.verdicts.judgement import OPINION_ODDS, TRAINING_ODDS, judge
-from surelabel.verdicts.noise_model import fit_noise_model
+from surelabel.verdicts.noise_model import NoiseModel, fit_noise_model
 from surelabel.verdicts.probe import SecondOpinion, second_opinion
+from surelabel.verdicts.row_readers import RowReader
 
 INPUTS, PATCHES, GRADIENTS = "inputs", "patches", "gradients"
 """Names of sets of features."""
@@ -85,11 +86,40 @@ class TrainingRows:
         if self.found is None:
             return None
         trusted = self.rows.trusted
-        judged = slice(None) if trusted is None or trusted.all() else ~trusted.numpy()
+        judged = None if trusted is None or trusted.all() else np.flatnonzero(~trusted.numpy())
         with threadpool_limits(self.config.train.threads):
-            model = fit_noise_model(self.found.logits[judged], self.rows.label.numpy()[judged])
-        clean, transition = model.clean(self.found.logits), model.transition
-        return Opinion(torch.from_numpy(clean).float(), torch.from_numpy(transition).float())
+            model = fit_noise_model(self.found.logits, self.rows.label.numpy(), judged)
+        clean = _CleanRows(model, self.found.logits, self.config.train.threads)
+        return Opinion(clean, torch.from_numpy(model.transition).float())
+
+
+@dataclass(frozen=True)
+class _CleanRows:
+    """Probabilities of the true class by the input alone, computed for the rows that are read."""
+
+    model: NoiseModel
+    logits: RowReader
+    threads: int | None
+
+    def __getitem__(self, rows: slice) -> Tensor:
+        with threadpool_limits(self.threads):
+            return torch.from_numpy(self.model.clean(self.logits[rows])).float()
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """What targets and predictions together say of every class, for the rows that are read."""
+
+    target: TopK
+    probability: TopK
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.target), self.target.num_classes
+
+    def __getitem__(self, rows: slice) -> np.ndarray:
+        summed: np.ndarray = self.target.dense(rows) + self.probability.dense(rows)
+        return summed
 
 
 def judge_run(
@@ -141,7 +171,7 @@ def judge_rows(
         opinion.logits,
         given,
         quality=np.where(trained, columns["quality"], np.nan),
-        predicted=columns["target"].dense() + columns["probability"].dense(),
+        predicted=_Predicted(columns["target"], columns["probability"]),
         trusted=columns["verdict"] == TRUSTED,
         seed=seed,
     )
@@ -150,7 +180,7 @@ def judge_rows(
         "p_wrong": judgement.p_wrong,
         "p_wrong_low": judgement.low,
         "p_wrong_high": judgement.high,
-        TRUE_CLASS: TopK.from_dense(judgement.posterior, given),
+        TRUE_CLASS: judgement.true_class,
         OPINION_ODDS: judgement.opinion_odds.astype(np.float32),
         TRAINING_ODDS: judgement.training_odds.astype(np.float32),
         **inspect_inputs(features, judgement.by_input, neighbours),

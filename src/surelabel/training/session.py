@@ -66,7 +66,7 @@ def train(
     known = opinion or second_opinion.TrainingRows(config, corpus, progress.warn)
 
     def make_method(seed: int) -> Method:
-        return build.method_for(config, corpus, scale, seed, known)
+        return build.method_for(config, corpus, scale, seed, known, run_dir.path)
 
     torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
     method = make_method(config.train.seed)

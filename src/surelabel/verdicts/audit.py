@@ -1,5 +1,6 @@
 """The audit of a run: every label with its P(wrong), the most suspicious first."""
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -113,7 +114,8 @@ class Audit(Table):
         return np.where(self.columns["suggested"] != self.columns["given"], self.p_wrong * probability, 0.0)
 
     def _sizes(self) -> np.ndarray:
-        return np.array([(self.columns["given"] == name).sum() for name in self.class_names], dtype=np.float64)
+        sizes = Counter(self.columns["given"].tolist())
+        return np.array([sizes[name] for name in self.class_names], dtype=np.float64)
 
     @property
     def num_suspicious(self) -> int:
@@ -173,8 +175,11 @@ class Audit(Table):
     @cached_property
     def class_rates(self) -> dict[str, Rate]:
         """The same for the labels of each given class, by name."""
-        rows = {name: np.flatnonzero(self.columns["given"] == name) for name in self.class_names}
-        return {name: classes.rate_of(self.calibration, where, self.confidence) for name, where in rows.items()}
+        rows, nothing = classes.rows_by_name(self.columns["given"]), np.array([], dtype=np.int64)
+        return {
+            name: classes.rate_of(self.calibration, rows.get(name, nothing), self.confidence)
+            for name in self.class_names
+        }
 
     @property
     def transition_matrix(self) -> np.ndarray:

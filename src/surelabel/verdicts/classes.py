@@ -47,6 +47,14 @@ class Pair:
     share_of_given: float
 
 
+def rows_by_name(names: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the rising positions of each of the names in (N,) `names`."""
+    found, number = np.unique(names, return_inverse=True)
+    order = np.argsort(number, kind="stable")
+    ends = np.cumsum(np.bincount(number, minlength=len(found)))
+    return {name: order[start:end] for name, start, end in zip(found.tolist(), [0, *ends], ends, strict=False)}
+
+
 def rate_of(calibration: Calibration, rows: np.ndarray, confidence: float) -> Rate:
     """Estimate how many labels of these rows are wrong."""
     low, high = calibration.interval(rows, confidence)

@@ -5,6 +5,7 @@ the audit of this run is reliable; docs/decisions/0009 has the reasons. `all` ac
 suggestion for a label that looks wrong.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import numpy as np
 
 from surelabel.errors import ConfigError
 from surelabel.verdicts import advice
+from surelabel.verdicts.classes import rows_by_name
 
 if TYPE_CHECKING:
     from surelabel.verdicts.audit import Audit
@@ -113,12 +115,8 @@ def _unlearned(
     """List classes that would shrink below the cap: the network hardly knows them."""
     if cap is None:
         return []
-    sizes = {name: int((among & (given == name)).sum()) for name in set(given[taken].tolist())}
-    after = {
-        name: size - int((taken & (given == name)).sum()) + int((taken & (suggested == name)).sum())
-        for name, size in sizes.items()
-    }
-    return [name for name, size in sizes.items() if after[name] < (1 - cap) * size]
+    sizes, lost, won = (Counter(names.tolist()) for names in (given[among], given[taken], suggested[taken]))
+    return [name for name in lost if sizes[name] - lost[name] + won[name] < (1 - cap) * sizes[name]]
 
 
 def check_share(name: str, value: float | None) -> None:
@@ -140,17 +138,19 @@ def capped(
     """
     if class_cap is None:
         return wanted
-    taken = np.zeros(len(wanted), dtype=bool)
-    for name in set(given[wanted].tolist()):
-        rows = np.flatnonzero(wanted & (given == name))
-        most = int(class_cap * (among & (given == name)).sum() + 1e-9)  # 0.29 x 100 rows are 29, not 28
+    taken, places = np.zeros(len(wanted), dtype=bool), np.flatnonzero(wanted)
+    sizes = Counter(given[among].tolist())
+    for name, members in rows_by_name(given[wanted]).items():
+        rows = places[members]
+        most = int(class_cap * sizes[name] + 1e-9)  # 0.29 x 100 rows are 29, not 28
         taken[rows[np.argsort(-p_wrong[rows], kind="stable")][:most]] = True
     return taken
 
 
 def losing_classes(given: np.ndarray, changes: np.ndarray, class_names: Iterable[str]) -> dict[str, tuple[int, int]]:
     """Return classes most of whose labels change, as (changed, size) by name."""
-    counts = {str(name): (int((changes & (given == name)).sum()), int((given == name).sum())) for name in class_names}
+    lost, sizes = Counter(given[changes].tolist()), Counter(given.tolist())
+    counts = {str(name): (lost[str(name)], sizes[str(name)]) for name in class_names}
     return {name: (lost, size) for name, (lost, size) in counts.items() if lost > MOST * size}
 
 

@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
+from surelabel.runs.samples import TopK
 from surelabel.verdicts.noise_model import NoiseModel, fit_noise_model, resample_rates
+from surelabel.verdicts.row_readers import RowReader, row_slices
 
 Array = NDArray[Any]
 Labels = NDArray[np.integer[Any]]
@@ -43,10 +45,10 @@ class Judgement:
     p_wrong: Array
     low: Array
     high: Array
-    posterior: Array
-    """(N, K) probabilities of the true class."""
+    true_class: TopK
+    """Probabilities of the true class."""
     by_input: Array
-    """(N, K) the same by the input alone, without the given label."""
+    """(N, 2) the two largest of the same by the input alone, without the given label."""
     power: float
     """How often another label, drawn at random, looks worse than the given one; 0.5 is chance."""
     opinion_odds: Array
@@ -56,10 +58,10 @@ class Judgement:
 
 
 def judge(
-    logits: Array,
+    logits: RowReader,
     given: Labels,
     quality: Array | None = None,
-    predicted: Array | None = None,
+    predicted: RowReader | None = None,
     trusted: NDArray[np.bool_] | None = None,
     seed: int = 0,
 ) -> Judgement:
@@ -67,28 +69,24 @@ def judge(
 
     `quality` is the (N,) label quality, NaN where unknown; `predicted` are the (N, K) class
     probabilities of the network, which help to choose among the other classes. Trusted labels are
-    right and take no part in the estimate of the noise.
+    right and take no part in the estimate of the noise. Of both, some rows are read at a time.
     """
     known = np.zeros(len(given), dtype=bool) if trusted is None else trusted
     judged = np.flatnonzero(~known)
     if len(judged) == 0:
-        zero = np.zeros(len(given))
-        certain = np.eye(logits.shape[1])[given]
-        unknown = np.full(len(given), np.nan)
-        return Judgement(zero, zero, zero, certain, certain, 0.0, unknown, unknown)
-    model = fit_noise_model(logits[judged], given[judged])
-    posterior = model.posterior(logits, given)
-    first = np.clip(1 - posterior[np.arange(len(given)), given], LEAST, 1 - LEAST)
+        return _trust_all(given, logits.shape[1])
+    model = fit_noise_model(logits, given, judged)
+    seen = _look_at_all(model, logits, given, predicted)
+    first = np.clip(seen.p_wrong, LEAST, 1 - LEAST)
     by_opinion, by_training = np.where(known, np.nan, logit(first)), np.full(len(given), np.nan)
     told = judged[:0] if quality is None else judged[np.isfinite(quality[judged])]
     if quality is not None and len(told):
         by_training[told] = TRAINING_WEIGHT * _log_ratio(first[told], quality[told])
     odds = logit(first) + np.nan_to_num(by_training)
-    rates = resample_rates(model, logits[judged], given[judged], seed)
+    rates = resample_rates(model, logits, given, judged, seed)
     shifts = _shifts(first[judged], np.quantile(rates, [TAIL, 1 - TAIL]))
     p_wrong, lower, upper = (np.where(known, 0.0, expit(odds + shift)) for shift in (0.0, *shifts))
-    by_input = model.clean(logits)
-    unclear = np.where(known, 0.0, 1 - by_input.max(1))
+    unclear = np.where(known, 0.0, 1 - seen.by_input.max(1))
     low = np.maximum(0, lower - unclear)
     # Without sharpening, wrong labels may hide in the softness of predictions altogether.
     high = upper + (1 - upper) * np.minimum(1, (1 + 1 / model.sharpness) * unclear)
@@ -96,12 +94,61 @@ def judge(
         p_wrong,
         np.minimum(low, p_wrong),
         np.maximum(high, p_wrong),
-        _true_class(posterior, predicted, given, p_wrong),
-        by_input,
-        _power(model, logits[judged], given[judged], seed),
+        seen.share_out(p_wrong, given),
+        seen.by_input,
+        _power(model, logits, given, judged, seed),
         by_opinion,
         by_training,
     )
+
+
+def _trust_all(given: Labels, num_classes: int) -> Judgement:
+    """Return the judgement of labels that are all confirmed."""
+    zero, unknown = np.zeros(len(given)), np.full(len(given), np.nan)
+    chunks = (np.eye(num_classes)[given[rows]] for rows in row_slices(len(given), num_classes, whole=0))
+    certain = [TopK.from_dense(rows, rows.argmax(1)) for rows in chunks]
+    by_input = np.tile([0.0, 1.0], (len(given), 1))
+    return Judgement(zero, zero, zero, TopK.concatenate(certain), by_input, 0.0, unknown, unknown)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What one pass over all rows has found, a chunk of rows at a time."""
+
+    p_wrong: Array
+    """(N,) by the second opinion alone."""
+    by_input: Array
+    """(N, 2) the two largest probabilities of a class."""
+    others: TopK
+    """How far each other class is supported, in float64 and to an unknown scale."""
+    total: Array
+    """(N,) the sum of that over all classes."""
+
+    def share_out(self, p_wrong: Array, given: Labels) -> TopK:
+        """Return the probabilities of the true class: P(wrong) shared among the other classes."""
+        is_given = self.others.classes == given[:, None]
+        values = self.others.values * (p_wrong / self.total)[:, None]
+        values = np.where(is_given, (1 - p_wrong)[:, None], values).astype(np.float32)
+        return TopK(self.others.classes, values, self.others.num_classes)
+
+
+def _look_at_all(model: NoiseModel, logits: RowReader, given: Labels, predicted: RowReader | None) -> _Seen:
+    # Space for all rows is taken at once, so that chunks leave no gaps in memory.
+    num_rows, num_classes = len(given), logits.shape[1]
+    p_wrong, total, by_input = np.empty(num_rows), np.empty(num_rows), np.empty((num_rows, 2))
+    kept: TopK | None = None
+    for rows in row_slices(num_rows, num_classes, whole=0):
+        clean, labels = model.clean(logits[rows]), given[rows]
+        posterior = model.weigh(clean, labels)
+        others = _support(posterior, None if predicted is None else predicted[rows], labels)
+        p_wrong[rows] = 1 - posterior[np.arange(len(clean)), labels]
+        by_input[rows] = np.partition(clean, -2, axis=1)[:, -2:]
+        total[rows] = others.sum(1)
+        part = TopK.from_dense(others, labels, np.float64)
+        kept = part.for_rows(num_rows) if kept is None else kept
+        kept.set_rows(rows, part)
+    assert kept is not None
+    return _Seen(p_wrong, by_input, kept, total)
 
 
 def _log_ratio(p_wrong: Array, quality: Array) -> Array:
@@ -132,8 +179,8 @@ def _shifts(p_wrong: Array, rates: Array) -> list[float]:
     return found
 
 
-def _true_class(posterior: Array, predicted: Array | None, given: Labels, p_wrong: Array) -> Array:
-    """Return (N, K) probabilities of the true class: P(wrong) shared among the other classes.
+def _support(posterior: Array, predicted: Array | None, given: Labels) -> Array:
+    """Return (n, K) how far the classes other than the given one are supported, 0 for that one.
 
     The network and the second opinion have equal weight there: the geometric mean of both.
     """
@@ -144,15 +191,15 @@ def _true_class(posterior: Array, predicted: Array | None, given: Labels, p_wron
     others[rows, given] = 0
     others += LEAST / others.shape[1]
     others[rows, given] = 0
-    others *= (p_wrong / others.sum(1))[:, None]
-    others[rows, given] = 1 - p_wrong
     return others
 
 
-def _power(model: NoiseModel, logits: Array, given: Labels, seed: int) -> float:
+def _power(model: NoiseModel, logits: RowReader, given: Labels, judged: Labels, seed: int) -> float:
     """Return how often another label, drawn at random, looks worse than the given one."""
-    rows, num_classes = np.arange(min(len(given), PLANTED_ROWS)), logits.shape[1]
+    chosen = judged[:PLANTED_ROWS]
+    rows, num_classes, labels = np.arange(len(chosen)), logits.shape[1], given[chosen]
     shift = np.random.default_rng(seed).integers(1, num_classes, len(rows))
-    planted = (given[rows] + shift) % num_classes
-    odds = [1 - model.posterior(logits[rows], labels)[rows, labels] for labels in (given[rows], planted)]
+    planted = (labels + shift) % num_classes
+    clean = model.clean(logits[chosen])
+    odds = [1 - model.weigh(clean, these)[rows, these] for these in (labels, planted)]
     return float((odds[1] > odds[0]).mean())

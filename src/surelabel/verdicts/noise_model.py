@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from surelabel.verdicts.row_readers import RowReader
+
 Array = NDArray[Any]
 Labels = NDArray[np.integer[Any]]
 
@@ -30,8 +32,9 @@ RATE_ROWS = 20.0
 """Rows at the overall rate that each class's own rate is averaged with."""
 CONFUSION_ROWS = 5.0
 """Wrong labels, spread evenly, that the confusions of each class are averaged with."""
-ROWS_TO_FIT = 20_000
-ROWS_TO_RESAMPLE = 5_000
+ROWS_TO_FIT, VALUES_TO_FIT = 20_000, 4_000_000
+"""The most rows, and the most rows x classes, that the model is fitted to."""
+ROWS_TO_RESAMPLE, VALUES_TO_RESAMPLE = 5_000, 2_000_000
 NUM_RESAMPLES = 20
 
 
@@ -50,33 +53,43 @@ class NoiseModel:
 
     def posterior(self, logits: Array, given: Labels) -> Array:
         """Return (N, K) probabilities of the true class by the input and the given label."""
-        joint = self.clean(logits) * self.transition[:, given].T
+        return self.weigh(self.clean(logits), given)
+
+    def weigh(self, clean: Array, given: Labels) -> Array:
+        """Return the same from (N, K) probabilities by the input alone."""
+        joint = clean * self.transition[:, given].T
         posterior: Array = joint / joint.sum(1, keepdims=True)
         return posterior
 
 
-def fit_noise_model(logits: Array, given: Labels) -> NoiseModel:
-    """Return the model under which the given labels are most likely."""
-    rows = _sorted_rows(given, ROWS_TO_FIT, np.random.default_rng(0))
+def fit_noise_model(logits: RowReader, given: Labels, judged: Labels | None = None) -> NoiseModel:
+    """Return the model under which the (N,) given labels at the `judged` rows are most likely."""
+    judged = np.arange(len(given)) if judged is None else judged
+    most = min(ROWS_TO_FIT, VALUES_TO_FIT // logits.shape[1])
+    rows = judged[_sorted_rows(given[judged], most, np.random.default_rng(0))]
     return _fit(logits[rows], given[rows], SHARPNESS)
 
 
-def resample_rates(model: NoiseModel, logits: Array, given: Labels, seed: int = 0) -> Array:
+def resample_rates(
+    model: NoiseModel, logits: RowReader, given: Labels, judged: Labels | None = None, seed: int = 0
+) -> Array:
     """Return (R,) estimated rates of wrong labels after refits to rows drawn with replacement.
 
     Large data are resampled in part; the spread is then scaled to what all rows would give.
     """
+    judged = np.arange(len(given)) if judged is None else judged
     rng = np.random.default_rng(seed)
-    size = min(len(given), ROWS_TO_RESAMPLE)
+    size = min(len(judged), ROWS_TO_RESAMPLE, VALUES_TO_RESAMPLE // logits.shape[1])
     near = sorted({1.0, *(max(1.0, model.sharpness * factor) for factor in (0.5, 0.7, 1.0, 1.4, 2.0))})
     rates = []
     for _ in range(NUM_RESAMPLES):
-        rows = rng.integers(0, len(given), size)
+        rows = judged[rng.integers(0, len(judged), size)]
         rows = rows[np.argsort(given[rows], kind="stable")]
-        refit = _fit(logits[rows], given[rows], near, model.transition)
-        rates.append(_mean_wrong(refit, logits[rows], given[rows]))
+        drawn_logits = logits[rows]
+        refit = _fit(drawn_logits, given[rows], near, model.transition)
+        rates.append(_mean_wrong(refit, drawn_logits, given[rows]))
     drawn = np.array(rates)
-    scaled: Array = drawn.mean() + (drawn - drawn.mean()) * np.sqrt(size / len(given))
+    scaled: Array = drawn.mean() + (drawn - drawn.mean()) * np.sqrt(size / len(judged))
     return scaled
 
 

@@ -11,13 +11,15 @@ networks trained on folds.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
+
+from surelabel.verdicts.row_readers import RowReader, row_slices, to_array
 
 Array = NDArray[Any]
 Labels = NDArray[np.integer[Any]]
@@ -30,10 +32,14 @@ MAX_FEATURES = 2048
 """Wider features are projected at random to this many; the Gram matrix is of this size at most."""
 NUM_LANDMARKS = 1000
 """Rows that a Gaussian kernel is approximated with."""
-ROWS_TO_CHOOSE = 20_000
-"""Rows on which penalties and weights are compared; the models themselves see all rows."""
+LEAST_LANDMARKS = 100
+ROWS_TO_CHOOSE, VALUES_TO_CHOOSE = 20_000, 2_000_000
+"""The most rows, and the most rows x classes, on which penalties and weights are compared; the
+models themselves see all rows."""
 MAX_WORK = 4e12
-"""Multiplications beyond which a feature map is left out: minutes on two cores."""
+"""Multiplications beyond which features are left out: minutes on two cores."""
+KERNEL_WORK = 5e11
+"""Multiplications beyond which a kernel has fewer landmarks."""
 WEIGHT_PENALTY = 1e-4
 
 
@@ -54,8 +60,9 @@ class Expert(NamedTuple):
 class SecondOpinion:
     """Leave-one-out class logits for every row, and the experts behind them."""
 
-    logits: Array
-    """(N, K) logits: their softmax predicts the given label of a row from all other rows."""
+    logits: RowReader
+    """(N, K) logits: their softmax predicts the given label of a row from all other rows. An array,
+    or with very many rows what computes those that are read."""
     experts: tuple[Expert, ...]
 
 
@@ -74,8 +81,9 @@ def second_opinion(
     With `keep_scale`, columns that vary less than others keep doing so.
     """
     rng = np.random.default_rng(seed)
-    chosen = _sample(len(labels), rng)
-    scores, found = [], []
+    chosen = _sample(len(labels), num_classes, rng)
+    scores: list[RowReader] = []
+    found = []
     for source, inputs in features.items():
         x = _standardise(_project(inputs, rng), keep_scale)
         for name, phi in _feature_maps(x, num_classes, rng):
@@ -89,12 +97,24 @@ def second_opinion(
     if not scores:
         return None
     pool = _pool([score[chosen] for score in scores], labels[chosen], num_classes)
-    logits = pool.bias + sum(weight * score for weight, score in zip(pool.weights, scores, strict=True))
     experts = tuple(
         Expert(source, name, penalty, float(weight), loss)
         for (source, name, penalty, loss), weight in zip(found, pool.weights, strict=True)
     )
-    return SecondOpinion(logits.astype(np.float32), experts)
+    return SecondOpinion(to_array(PooledScores(scores, pool, (len(labels), num_classes)), whole=0), experts)
+
+
+class PooledScores:
+    """Leave-one-out logits (N, K), computed for the rows that are read."""
+
+    def __init__(self, scores: Sequence[RowReader], pool: "_Pool", shape: tuple[int, int]) -> None:
+        self.scores, self.pool, self.shape = scores, pool, shape
+
+    def __getitem__(self, rows: Any) -> Array:
+        """Return the logits of a slice of rows, or at (n,) positions."""
+        weighted = (weight * score[rows] for weight, score in zip(self.pool.weights, self.scores, strict=True))
+        logits: Array = (self.pool.bias + sum(weighted)).astype(np.float32)
+        return logits
 
 
 def held_out_loss(logits: Array, labels: Labels, num_classes: int) -> float:
@@ -140,28 +160,56 @@ def _standardise(x: Array, keep_scale: bool = False) -> Array:
     return scaled.astype(np.float32)
 
 
-def _sample(num_rows: int, rng: np.random.Generator) -> Labels:
-    return np.sort(rng.permutation(num_rows)[:ROWS_TO_CHOOSE])
+def _sample(num_rows: int, num_classes: int, rng: np.random.Generator) -> Labels:
+    return np.sort(rng.permutation(num_rows)[: min(ROWS_TO_CHOOSE, VALUES_TO_CHOOSE // num_classes)])
 
 
-def _feature_maps(x: Array, num_classes: int, rng: np.random.Generator) -> Iterator[tuple[str, Array]]:
+def _feature_maps(x: Array, num_classes: int, rng: np.random.Generator) -> Iterator[tuple[str, RowReader]]:
     """Yield the names and the centred features of all maps that are cheap enough."""
     num_rows, num_columns = x.shape
     if _work(num_rows, min(num_rows, num_columns), num_classes) > MAX_WORK:
         return
     yield "linear", x
-    landmarks = x[rng.permutation(num_rows)[:NUM_LANDMARKS]]
-    if _work(num_rows, len(landmarks), num_classes) > MAX_WORK:
+    num_landmarks = _affordable_landmarks(num_rows, num_classes)
+    if num_landmarks < min(LEAST_LANDMARKS, num_rows):
         return
+    landmarks = x[rng.permutation(num_rows)[:num_landmarks]]
     for width in KERNEL_WIDTHS:
         yield f"gaussian {width:g}", _kernel_features(x, landmarks, width)
+
+
+def _affordable_landmarks(num_rows: int, num_classes: int) -> int:
+    """Return how many landmarks KERNEL_WORK allows, NUM_LANDMARKS at most."""
+    half = num_classes / 4
+    return min(NUM_LANDMARKS, int(np.sqrt(half**2 + KERNEL_WORK / (2 * num_rows)) - half))
 
 
 def _work(num_rows: int, num_columns: int, num_classes: int) -> float:
     return float(num_rows) * num_columns * (2 * num_columns + num_classes)
 
 
-def _kernel_features(x: Array, landmarks: Array, width: float) -> Array:
+@dataclass(frozen=True)
+class KernelFeatures:
+    """(N, m) Nystrom features of a Gaussian kernel, computed for the rows that are read."""
+
+    x: Array
+    landmarks: Array
+    scale: float
+    root: Array
+    centre: Array | float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of features."""
+        return len(self.x), self.root.shape[1]
+
+    def __getitem__(self, rows: Any) -> Array:
+        """Return the features of a slice of rows, or at (n,) positions."""
+        phi = np.exp(-self.scale * _squared_distances(self.x[rows], self.landmarks)) @ self.root
+        return phi - self.centre
+
+
+def _kernel_features(x: Array, landmarks: Array, width: float) -> RowReader:
     """Return (N, m) Nystrom features of a Gaussian kernel, centred."""
     between = _squared_distances(landmarks, landmarks)
     apart = between[between > 1e-9]
@@ -169,9 +217,15 @@ def _kernel_features(x: Array, landmarks: Array, width: float) -> Array:
     values, vectors = np.linalg.eigh(np.exp(-scale * between).astype(np.float64))
     kept = values > 1e-6 * values[-1]
     root = (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
-    phi = np.exp(-scale * _squared_distances(x, landmarks)) @ root
-    centred: Array = phi - phi.mean(0)
-    return centred
+    features = KernelFeatures(x, landmarks, scale, root)
+    phi = to_array(features, len(landmarks))
+    if isinstance(phi, np.ndarray):
+        phi -= phi.mean(0)
+        return phi
+    total = np.zeros(root.shape[1])
+    for rows in row_slices(len(x), len(landmarks)):
+        total += phi[rows].sum(0)
+    return replace(features, centre=(total / len(x)).astype(np.float32))
 
 
 def _squared_distances(a: Array, b: Array) -> Array:
@@ -179,41 +233,87 @@ def _squared_distances(a: Array, b: Array) -> Array:
     return distances
 
 
-def _rotate(phi: Array) -> tuple[Array, Array]:
+class Rotated:
+    """Features with a diagonal Gram matrix, computed for the rows that are read."""
+
+    def __init__(self, phi: RowReader, vectors: Array) -> None:
+        self.phi, self.vectors, self.shape = phi, vectors, (phi.shape[0], vectors.shape[1])
+
+    def __getitem__(self, rows: Any) -> Array:
+        """Return the features of a slice of rows, or at (n,) positions."""
+        rotated: Array = self.phi[rows] @ self.vectors
+        return rotated
+
+
+def _rotate(phi: RowReader) -> tuple[RowReader, Array]:
     """Return (N, r) features with a diagonal Gram matrix, and its diagonal (r,)."""
     num_rows, num_columns = phi.shape
-    gram = (phi.T @ phi if num_columns <= num_rows else phi @ phi.T).astype(np.float64)
-    values, vectors = np.linalg.eigh(gram)
-    values = np.maximum(values, 0)
     if num_columns <= num_rows:
-        return phi @ vectors.astype(phi.dtype), values
-    return (vectors * np.sqrt(values)).astype(phi.dtype), values
+        parts = (phi[rows] for rows in row_slices(num_rows, num_columns))
+        values, vectors = np.linalg.eigh(sum((part.T @ part).astype(np.float64) for part in parts))
+        return to_array(Rotated(phi, vectors.astype(np.float32)), num_columns), np.maximum(values, 0)
+    few = phi[:]
+    values, vectors = np.linalg.eigh((few @ few.T).astype(np.float64))
+    values = np.maximum(values, 0)
+    return (vectors * np.sqrt(values)).astype(np.float32), values
 
 
-def _best_scores(phi: Array, labels: Labels, num_classes: int, chosen: Labels) -> tuple[float, float, Array]:
+@dataclass(frozen=True)
+class LeftOut:
+    """Leave-one-out scores (N, K) of a ridge regression, computed for the rows that are read."""
+
+    rotated: RowReader
+    gram: Array
+    sums: Array
+    """(K, r) sums of the features over the rows of each label."""
+    labels: Labels
+    penalty: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of classes."""
+        return len(self.labels), len(self.sums)
+
+    def __getitem__(self, rows: Any) -> Array:
+        """Return the scores of a slice of rows, or at (n,) positions."""
+        num_rows, num_classes = self.shape
+        prior = np.bincount(self.labels, minlength=num_classes) / num_rows
+        shrunk = 1 / (self.gram + self.penalty * num_rows)
+        features, labels = self.rotated[rows], self.labels[rows]
+        scores: Array = features @ (shrunk * self.sums).T.astype(features.dtype)
+        leverage = np.minimum((features * features) @ shrunk + 1 / num_rows, 1 - 1e-6)[:, None]
+        for some in row_slices(len(scores), num_classes, whole=0):
+            left_out = np.zeros((len(scores[some]), num_classes))
+            left_out[np.arange(len(left_out)), labels[some]] = 1
+            scores[some] = (scores[some] - leverage[some] * (left_out - prior)) / (1 - leverage[some])
+        return scores
+
+
+def _best_scores(phi: RowReader, labels: Labels, num_classes: int, chosen: Labels) -> tuple[float, float, RowReader]:
     """Return the best penalty for predicting given labels, its loss and (N, K) scores."""
     rotated, gram = _rotate(phi)
     sums = np.zeros((num_classes, rotated.shape[1]))
-    np.add.at(sums, labels, rotated)
-    prior = np.bincount(labels, minlength=num_classes) / len(labels)
-
-    def scores(rows: slice | Labels, penalty: float) -> Array:
-        shrunk = 1 / (gram + penalty * len(labels))
-        features = rotated[rows]
-        fitted = features @ (shrunk * sums).T.astype(features.dtype)
-        leverage = np.minimum((features * features) @ shrunk + 1 / len(labels), 1 - 1e-6)[:, None]
-        one_hot = np.eye(num_classes, dtype=features.dtype)[labels[rows]]
-        left_out: Array = ((fitted - leverage * (one_hot - prior)) / (1 - leverage)).astype(np.float32)
-        return left_out
+    for rows in row_slices(*rotated.shape):
+        sums += _sum_by_label(rotated[rows], labels[rows], num_classes)
 
     def loss(decade: float) -> float:
-        return _pool([scores(chosen, 10**decade)], labels[chosen], num_classes).loss
+        return _pool([LeftOut(rotated, gram, sums, labels, 10**decade)[chosen]], labels[chosen], num_classes).loss
 
     losses = {decade: loss(decade) for decade in DECADES.tolist()}
     first = min(losses, key=losses.__getitem__)
     losses |= {decade: loss(decade) for decade in (first - 0.5, first + 0.5)}
     best = min(losses, key=losses.__getitem__)
-    return 10**best, losses[best], scores(slice(None), 10**best)
+    return 10**best, losses[best], to_array(LeftOut(rotated, gram, sums, labels, 10**best), rotated.shape[1])
+
+
+def _sum_by_label(features: Array, labels: Labels, num_classes: int) -> Array:
+    """Return (K, r) sums of (n, r) features over the rows of each label."""
+    from scipy.sparse import csr_array
+
+    rows = np.arange(len(labels))
+    chosen = csr_array((np.ones(len(labels)), (labels, rows)), (num_classes, len(labels)))
+    summed: Array = chosen @ features.astype(np.float64)
+    return summed
 
 
 class _Pool(NamedTuple):
