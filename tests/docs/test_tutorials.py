@@ -18,12 +18,13 @@ def words_of(page):
     return [re.sub(r"\S*\d\S*", "#", line) for line in RUNNER["outputs_of"](page)]
 
 
+FAST = (pytest.mark.timeout(900),)  # seconds of work, but many processes that start anew
 SLOW = (pytest.mark.slow, pytest.mark.timeout(3600))
 
 
 @pytest.mark.training
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, id=page.name, marks=() if page.is_fast else SLOW) for page in PAGES]
+    "page", [pytest.param(page, id=page.name, marks=FAST if page.is_fast else SLOW) for page in PAGES]
 )
 def test_a_page_shows_what_its_commands_print(page, tmp_path):
     if missing := RUNNER["missing_data"](page):

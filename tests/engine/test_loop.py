@@ -607,10 +607,10 @@ def test_rows_that_a_method_draws_first_are_those_of_its_passes(tiny, tmp_path, 
         looked_at.append((engine.position.epoch, engine.loader.rows(view).tolist()))
         return collect(engine, function, view, train_mode)
 
-    def record_trained(loader, views, place, start=0):
+    def record_trained(loader, views, place, start=0, turn=0):
         rows = [row for view in views.values() for row in loader.rows(view).tolist()]
         trained_on.append((int(place.split("/")[1]), rows))
-        return passes(loader, views, place, start)
+        return passes(loader, views, place, start, turn)
 
     monkeypatch.setattr(Engine, "collect", record_collected)
     monkeypatch.setattr(Loader, "passes", record_trained)

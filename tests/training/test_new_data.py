@@ -1,7 +1,6 @@
 """A finished run judges the labels of new data, and says when they are unlike its own."""
 
 import csv
-import doctest
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,7 +143,7 @@ class TestRunsThatKnowLess:
         assert suspects == set(np.flatnonzero((digits.label != digits.clean)[:12]))
 
     def test_other_classes_are_refused(self, run, digits):
-        with pytest.raises(DataError, match=r"class '10', which training does not have"):
+        with pytest.raises(DataError, match=r"the class '10'"):
             surelabel.audit(run, data=(digits.x, digits.label + 2))
 
     def test_a_recorded_run_has_no_network(self, tmp_path, digits):
@@ -174,12 +173,6 @@ class TestCommand:
         before = (digits / "new.npz").read_bytes()
         assert call("audit", run.path, "--data", digits / "new.npz", "--out", digits / "new.npz").exit_code == 2
         assert (digits / "new.npz").read_bytes() == before
-
-
-def test_example():
-    result = doctest.testmod(surelabel.api)
-    assert result.attempted > 5
-    assert result.failed == 0
 
 
 def test_text(text_run, done):

@@ -12,6 +12,7 @@ from surelabel.errors import ConfigError
 
 if TYPE_CHECKING:
     from surelabel.runs.run_dir import RunDir
+    from surelabel.verdicts.gate import Gate
 
 
 @app.command()
@@ -43,8 +44,6 @@ def gate(
 
     Exit codes: 0 passed, 1 failed, 2 error, 3 the audit cannot tell how many labels are wrong.
     """
-    from surelabel.files import replace_text
-    from surelabel.reporting.gate_files import to_junit, to_markdown
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
     from surelabel.verdicts.gate import UNKNOWN, check_labels
@@ -56,10 +55,7 @@ def gate(
         warn_of_damage(each.path, found.damage)
     baseline = audits[1] if against is not None else None
     outcome = check_labels(audits[0], max_wrong=max_wrong, class_max=class_max, against=baseline, end=end)
-    if junit is not None:
-        replace_text(junit, to_junit(outcome, str(run)))
-    if markdown is not None:
-        replace_text(markdown, to_markdown(outcome, str(run)))
+    _write_files(outcome, str(run), junit, markdown)
     if json:
         console.say_json({"run": run, "end": end, **outcome.to_dict()})
     else:
@@ -68,6 +64,18 @@ def gate(
         place = shlex.quote(str(run))
         console.tell(f"note: surelabel audit {place} says why; 100 labels checked at random settle it: docs/gate.md")
     raise typer.Exit(outcome.exit_code)
+
+
+def _write_files(outcome: "Gate", run: str, junit: Path | None, markdown: Path | None) -> None:
+    if junit is None and markdown is None:
+        return
+    from surelabel.files import replace_text
+    from surelabel.reporting.gate_files import to_junit, to_markdown  # it loads PyTorch
+
+    if junit is not None:
+        replace_text(junit, to_junit(outcome, run))
+    if markdown is not None:
+        replace_text(markdown, to_markdown(outcome, run))
 
 
 def _check_files(files: dict[str, Path | None], runs: "list[RunDir]") -> None:

@@ -82,11 +82,11 @@ class AdaptiveCAR(Method):
     paper = "ours: docs/decisions/0021, after Lu, Bo and He, arXiv 2108.08212"
     year = 2026
     kind = "label correction"
-    table_forms = EVERY_FORM
     when = (
         "You want CAR and cannot tune it. It takes seconds more, for a second opinion before training. Without "
         "tuning it came within a point of CAR's best lambda on five of six small tasks."
     )
+    table_forms = EVERY_FORM
     candidates = Candidates("Ours: the rule, and constants around what it finds.", evidence=(None, 0.0, 1.0, 2.0))
 
     transition: Tensor

@@ -205,11 +205,11 @@ class CAR(Method):
     )
     year = 2021
     kind = "label correction"
-    table_forms = EVERY_FORM
     when = (
         "Start here: one network, one pass, few options, and a confidence for every input. Choose "
         "`penalty_weight` with `surelabel tune` if results matter."
     )
+    table_forms = EVERY_FORM
     candidates = Candidates(
         "0.5, 10 and 50 are the paper's grid, beta its two values; 0.2 and 2 are ours.",
         penalty_weight=(None, 0.2, 0.5, 2.0, 10.0, 50.0),

@@ -67,11 +67,11 @@ class ELR(Method):
     paper = "Liu et al.: Early-Learning Regularization Prevents Memorization of Noisy Labels, NeurIPS"
     year = 2020
     kind = "regularisation"
-    table_forms = EVERY_FORM
     when = (
         "One network, one pass, and you can tune lambda with `surelabel tune`: it was first on digits with lambda "
         "7, and far behind with the published 3."
     )
+    table_forms = EVERY_FORM
     candidates = Candidates(
         "The authors' for symmetric noise, asymmetric noise and 100 classes.",
         regularisation=(3.0, 1.0, 7.0),

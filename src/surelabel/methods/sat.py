@@ -52,11 +52,11 @@ class SAT(Method):
     paper = "Huang, Zhang and Zhang: Self-Adaptive Training: beyond Empirical Risk Minimization, NeurIPS"
     year = 2020
     kind = "label correction"
-    table_forms = EVERY_FORM
     when = (
         "As CAR without tau, weighting rows by how sure their target is. Set `correction_start` before wrong "
         "labels are memorised."
     )
+    table_forms = EVERY_FORM
     candidates = Candidates(
         "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
     )

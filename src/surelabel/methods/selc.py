@@ -65,8 +65,8 @@ class SELC(Method):
     paper = "Lu and He: SELC: Self-Ensemble Label Correction Improves Learning with Noisy Labels, IJCAI"
     year = 2022
     kind = "label correction"
-    table_forms = EVERY_FORM
     when = "You want to see what CAR gains from tau: it is CAR without it. Set `correction_start` early."
+    table_forms = EVERY_FORM
     candidates = Candidates(
         "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
     )
