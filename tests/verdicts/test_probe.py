@@ -145,4 +145,4 @@ def test_rows_computed_when_they_are_read_give_the_same(monkeypatch):
 
 @pytest.mark.parametrize(("num_rows", "num_classes", "expected"), [(50_000, 1000, 1000), (1_000_000, 1000, 309)])
 def test_many_rows_have_fewer_landmarks(num_rows, num_classes, expected):
-    assert probe._affordable_landmarks(num_rows, num_classes) == expected
+    assert probe.affordable_landmarks(num_rows, num_classes) == expected

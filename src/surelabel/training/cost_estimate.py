@@ -30,7 +30,7 @@ from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import DENSE_UP_TO, NUM_KEPT
 from surelabel.training import build, head, second_opinion
 from surelabel.training.session import train
-from surelabel.verdicts.probe import NUM_LANDMARKS
+from surelabel.verdicts.probe import affordable_landmarks
 from surelabel.verdicts.row_readers import WHOLE_VALUES
 
 HASHED_ROWS = 200_000
@@ -42,11 +42,12 @@ EVALUATION_SHARE = 1 / 3
 OPTIMISER_COPIES = {"sgd": 3, "adamw": 4}
 """Numbers per weight in training: the weight, its gradient, and the state of the optimiser."""
 
-NUM_TABLES, COLUMN_BYTES = 6, 600
+NUM_TABLES, COLUMN_BYTES = 6, 400
 """Tables of classes and their values at the end of a run, and bytes of a row's other columns."""
-FEATURE_BYTES, WORKING_BYTES, IMAGE_FEATURES = 24, 20, 1024
-"""Bytes of the second opinion: of a feature, and of a row's value in a feature map or of a class;
-and the features of an image."""
+FEATURE_BYTES, WORKING_BYTES, CHUNK_BYTES, IMAGE_FEATURES = 16, 24, 2**29, 1024
+"""Bytes of the second opinion: of a feature, of a row's value in a feature map or of a class, and
+of a chunk of rows if all would be too many; and the features of an image. They fit the peaks in
+docs/results/million.md."""
 
 
 @dataclass(frozen=True)
@@ -180,8 +181,10 @@ def _count_verdict(config: RunConfig, corpus: Corpus) -> int:
     # Vectors are taken whole; images are described by a few hundred numbers.
     width = math.prod(corpus.train.input_shape) if len(corpus.train.input_shape) == 1 else IMAGE_FEATURES
     features = num_rows * width * FEATURE_BYTES
-    working = min(num_rows * max(num_classes, NUM_LANDMARKS), WHOLE_VALUES) * WORKING_BYTES
-    return columns + features + working
+    values = num_rows * max(num_classes, affordable_landmarks(num_rows, num_classes))
+    # Feature maps have fewer columns than landmarks, so that twice as many rows may still be kept.
+    is_kept = values <= 2 * WHOLE_VALUES
+    return columns + features + (min(values, WHOLE_VALUES) * WORKING_BYTES if is_kept else CHUNK_BYTES)
 
 
 def _peak_bytes(uses: dict[str, int]) -> int:

@@ -170,7 +170,7 @@ def _feature_maps(x: Array, num_classes: int, rng: np.random.Generator) -> Itera
     if _work(num_rows, min(num_rows, num_columns), num_classes) > MAX_WORK:
         return
     yield "linear", x
-    num_landmarks = _affordable_landmarks(num_rows, num_classes)
+    num_landmarks = affordable_landmarks(num_rows, num_classes)
     if num_landmarks < min(LEAST_LANDMARKS, num_rows):
         return
     landmarks = x[rng.permutation(num_rows)[:num_landmarks]]
@@ -178,7 +178,7 @@ def _feature_maps(x: Array, num_classes: int, rng: np.random.Generator) -> Itera
         yield f"gaussian {width:g}", _kernel_features(x, landmarks, width)
 
 
-def _affordable_landmarks(num_rows: int, num_classes: int) -> int:
+def affordable_landmarks(num_rows: int, num_classes: int) -> int:
     """Return how many landmarks KERNEL_WORK allows, NUM_LANDMARKS at most."""
     half = num_classes / 4
     return min(NUM_LANDMARKS, int(np.sqrt(half**2 + KERNEL_WORK / (2 * num_rows)) - half))
