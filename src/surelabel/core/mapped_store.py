@@ -36,8 +36,9 @@ class MappedStore(SampleStore):
         size = torch.Size(shape).numel() * torch.float32.itemsize
         try:
             with tempfile.TemporaryFile(dir=self._folder) as file:
-                # Reserve the space: otherwise a later write to a full disk ends the process.
-                os.posix_fallocate(file.fileno(), 0, size)
+                file.truncate(size)
+                if hasattr(os, "posix_fallocate"):  # reserve the space: a write to a full disk ends the process
+                    os.posix_fallocate(file.fileno(), 0, size)
                 mapped = mmap.mmap(file.fileno(), size)
         except OSError as error:
             gigabytes = f"{size / 2**30:.1f} GiB"
