@@ -7,7 +7,7 @@ import pytest
 
 from surelabel.errors import ConfigError
 from surelabel.verdicts import Audit, audit
-from surelabel.verdicts.gate import Gate, check_labels
+from surelabel.verdicts.gate import Gate, check_labels, percent
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +113,9 @@ def test_everything_is_json(audits):
     content = json.loads(json.dumps(gate.to_dict(), allow_nan=False))
     assert content["outcome"] == "failed"
     assert len(content["checks"]) == 1 + 4 + 1 + 4
+
+
+def test_percentages_have_three_digits_and_no_exponent():
+    assert [percent(share) for share in (0.17123, 0.000191, 1.2e-5, 3.8e-8, 0.0)] == [
+        "17.1 %", "0.0191 %", "0.0012 %", "0 %", "0 %"
+    ]  # fmt: skip

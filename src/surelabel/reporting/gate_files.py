@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree
 
-from surelabel.verdicts.gate import FAILED, PASSED, UNKNOWN, Check, Gate, percent
+from surelabel.verdicts.gate import FAILED, PASSED, UNKNOWN, Check, Gate, percent, points
 from surelabel.verdicts.markdown import escape, table
 
 SUITE = "surelabel gate"
@@ -51,5 +51,5 @@ def to_markdown(gate: Gate, run: str) -> str:
 
 def _cells(check: Check) -> list[str]:
     low, high = check.rate.interval or (0.0, 1.0)
-    figures = percent(check.rate.rate or 0.0), f"{100 * low:.3g} to {percent(high)}", check.allowed
+    figures = percent(check.rate.rate or 0.0), f"{points(low)} to {percent(high)}", check.allowed
     return [check.name, f"{check.rate.num_labels:,}", *figures, check.outcome]

@@ -171,7 +171,7 @@ def _check_increase(name: str, now: Rate, before: Rate, can_tell: bool) -> Check
     _, high = before.interval or (0.0, 1.0)
     rate, earlier = now.rate or 0.0, before.rate or 0.0
     noise = math.hypot(max(0.0, rate - low), max(0.0, high - earlier))
-    allowed = f"baseline {percent(earlier)} and noise of {100 * noise:.3g} points"
+    allowed = f"baseline {percent(earlier)} and noise of {points(noise)} points"
     excess = rate - earlier - noise
     outcome = UNKNOWN if not can_tell else FAILED if excess > 0 else PASSED
     figure = describe(now) if can_tell else CANNOT_TELL.format(now.num_labels)
@@ -181,10 +181,15 @@ def _check_increase(name: str, now: Rate, before: Rate, can_tell: bool) -> Check
 def describe(rate: Rate) -> str:
     """Return a rate and its interval in words."""
     low, high = rate.interval or (0.0, 1.0)
-    ends = f"{100 * low:.3g} to {percent(high)}"
+    ends = f"{points(low)} to {percent(high)}"
     return f"{percent(rate.rate or 0.0)} of {rate.num_labels:,} labels wrong ({ends})"
 
 
 def percent(share: float) -> str:
     """Return a fraction as a percentage with three digits."""
-    return f"{100 * share:.3g} %"
+    return f"{points(share)} %"
+
+
+def points(share: float) -> str:
+    """Return a fraction in percentage points; less than a thousandth of one counts as none."""
+    return "0" if share < 1e-5 else f"{100 * share:.3g}"
