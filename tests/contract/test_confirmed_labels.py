@@ -40,10 +40,10 @@ def trained_rows(monkeypatch):
     found: dict[str, set[int]] = {}
     passes = Loader.passes
 
-    def record(loader, views, place, start=0):
+    def record(loader, views, place, start=0, turn=0):
         epoch = found.setdefault(place.rpartition("/")[0], set())
         epoch.update(row for view in views.values() for row in loader.rows(view).tolist())
-        return passes(loader, views, place, start)
+        return passes(loader, views, place, start, turn)
 
     monkeypatch.setattr(Loader, "passes", record)
     return found

@@ -30,6 +30,8 @@ def two_nodes(monkeypatch, tmp_path):
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # where workers train
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    # Fabric imports torchmetrics if it is there, and that imports matplotlib, which caches fonts.
+    monkeypatch.setenv("MPLCONFIGDIR", str(tmp_path / "matplotlib"))
     import ray
     from ray.cluster_utils import Cluster as Nodes
 

@@ -33,7 +33,7 @@ def without_threads(trial):
 
 @pytest.mark.training
 def test_equal_trials_run_once_and_finished_ones_are_skipped(trial, tmp_path, starts, monkeypatch, blobs):
-    monkeypatch.setattr("surelabel.jobs.local_backend._count_cores", lambda: 6)
+    monkeypatch.setattr("surelabel.jobs.local_backend.count_cores", lambda: 6)
     first, second = without_threads(trial(source=str(blobs))), trial("car", source=str(blobs))
     outcome = run_all([first, Trial({"also": "here"}, first.config), second], tmp_path, backend=LocalBackend(workers=3))
     assert sorted(outcome.done) == sorted([first.name, second.name])

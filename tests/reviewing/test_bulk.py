@@ -84,6 +84,7 @@ def test_pair_counts_follow_decisions(server, opened):
     count = int(pair.locator("small").text_content())
     pair.click()
     expect(page.locator('#pairs button[aria-pressed="true"] small')).to_have_text(f" {count}")
+    page.wait_for_load_state("networkidle")  # the rows of the pair are there
     press(page, "k")
     expect(page.locator('#pairs button[aria-pressed="true"] small')).to_have_text(f" {count - 1}")
 

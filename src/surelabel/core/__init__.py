@@ -5,15 +5,12 @@ from surelabel.core.collective import gathered, own_rows, rank, total, world_siz
 from surelabel.core.method import Candidates, Method, Opinion, Problem, Step, TargetTable, Task
 from surelabel.core.run import Record, Rows, Run, Verdict
 from surelabel.core.stages import Clock, Pass, Stage, View
-from surelabel.core.state import EMA, SampleStore, row_chunks
-from surelabel.core.tables import EVERY_FORM, ClassTable
+from surelabel.core.state import EMA, SampleStore
 
 __all__ = [
     "EMA",
-    "EVERY_FORM",
     "Batch",
     "Candidates",
-    "ClassTable",
     "Clock",
     "Method",
     "Opinion",
@@ -33,7 +30,6 @@ __all__ = [
     "gathered",
     "own_rows",
     "rank",
-    "row_chunks",
     "total",
     "world_size",
 ]

@@ -15,6 +15,7 @@ Form = Literal["dense", "topk", "memmap"]
 ClassTable = SampleStore | TopKStore
 """An (N, K) table: `read`, `write`, `blend`, `replace`, `apply_rows` and `whole` work alike."""
 EVERY_FORM: tuple[Form, ...] = ("dense", "topk", "memmap")
+"""What a method sets as `table_forms` if its tables may be kept in any form."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,6 @@ from pydantic import NonNegativeFloat
 from torch import Tensor
 
 from surelabel.core import (
-    EVERY_FORM,
     Batch,
     Candidates,
     Clock,
@@ -55,10 +54,11 @@ from surelabel.core import (
     Verdict,
     View,
     rank,
-    row_chunks,
     total,
 )
 from surelabel.core.losses import cross_entropy
+from surelabel.core.state import row_chunks
+from surelabel.core.tables import EVERY_FORM
 
 LEAST = 1e-8
 """Smaller probabilities count as this one, so that no evidence is infinite."""

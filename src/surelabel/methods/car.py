@@ -43,7 +43,6 @@ from pydantic import Field, NegativeFloat, NonNegativeFloat, PositiveFloat, Posi
 from torch import Tensor
 
 from surelabel.core import (
-    EVERY_FORM,
     Batch,
     Candidates,
     Clock,
@@ -57,6 +56,7 @@ from surelabel.core import (
     Task,
     Verdict,
 )
+from surelabel.core.tables import EVERY_FORM
 from surelabel.methods._targets import Momentum, Strategy, make_targets
 
 LOG_ZERO = -4.0

@@ -31,8 +31,9 @@ import torch
 from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
-from surelabel.core import EVERY_FORM, Batch, Candidates, Clock, Method, Rows, Step, TargetTable, Task, Verdict
+from surelabel.core import Batch, Candidates, Clock, Method, Rows, Step, TargetTable, Task, Verdict
 from surelabel.core.losses import cross_entropy
+from surelabel.core.tables import EVERY_FORM
 
 SMALLEST_PROBABILITY = 1e-4
 """The authors' distance of p~ from 0 and 1, where the regulariser then has no gradient."""

@@ -35,7 +35,6 @@ from typing import Annotated
 from pydantic import Field, NonNegativeInt
 
 from surelabel.core import (
-    EVERY_FORM,
     Batch,
     Candidates,
     Clock,
@@ -48,6 +47,7 @@ from surelabel.core import (
     Verdict,
 )
 from surelabel.core.losses import cross_entropy
+from surelabel.core.tables import EVERY_FORM
 from surelabel.methods._targets import warn_of_few_updates
 
 PUBLISHED_START_SHARE = 30 / 200
