@@ -180,10 +180,10 @@ def run_one(name: str, count: int, epochs: int, threads: int) -> None:
 
 def ratio(rounds: list[dict[str, Any]], one: str, other: str, what: str) -> str:
     """Return the median ratio of two contenders over rounds, with its 95 % interval."""
-    ratios = [found[one][what] / found[other][what] for found in rounds]
-    drawn = np.median(np.random.default_rng(0).choice(ratios, (4000, len(ratios))), axis=1)
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return f"{statistics.median(ratios):.2f} [{low:.2f}, {high:.2f}]"
+    from step_overhead import bootstrap  # not at the top: it would count as memory of the contenders
+
+    median, low, high = bootstrap([found[one][what] / found[other][what] for found in rounds])
+    return f"{median:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def main() -> None:
