@@ -4,7 +4,6 @@ A backbone is a module that maps inputs to features (B, M) and has M as `num_fea
 adds the normalisation, the classifier and the indicator branch.
 """
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -15,7 +14,7 @@ from torch import nn
 
 from surelabel.config import shorten
 from surelabel.data.inputs import available_memory
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, did_you_mean
 from surelabel.models.cnn import CNN
 from surelabel.models.fast_cnn import FastCNN
 from surelabel.models.images import get_pixel_scale, is_large
@@ -136,6 +135,5 @@ def _validate(option: str, annotation: Any, value: Any) -> Any:
 
 def _near(name: str, known: Iterable[str]) -> str:
     known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    meant = f", did you mean {near[0]}?" if near else ""
-    return f"{meant or ';'} available: {', '.join(known) or 'none'}"
+    meant = did_you_mean(name, known)
+    return f"{f', {meant}' if meant else '; '}available: {', '.join(known) or 'none'}"
