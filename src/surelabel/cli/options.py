@@ -26,7 +26,6 @@ from surelabel.overrides import parsed_assignment, read_config, set_field
 from surelabel.overrides import recipe as find_recipe
 
 if TYPE_CHECKING:
-    from surelabel.jobs import Backend
     from surelabel.runs.decisions import Damage
 
 COMMANDS = (
@@ -114,11 +113,6 @@ Device = Annotated[
 ]
 Devices = Annotated[int | None, typer.Option(metavar="N", help="Number of processes that train together. Default: 1")]
 Threads = Annotated[int | None, typer.Option(metavar="N", help="CPU threads per process. Default: PyTorch's choice")]
-Workers = Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of runs at a time. Default: 1")]
-Ray = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="Train on a Ray cluster: auto, local or HOST:PORT. Default: on this machine"),
-]
 
 
 @app.callback(invoke_without_command=True)
@@ -391,17 +385,6 @@ def _validate(content: dict[str, Any]) -> RunConfig:
     if data is None or (isinstance(data, dict) and data.get("source") is None):
         raise ConfigError("DATA is missing: name a data set or a path, or give --config FILE with data.source")
     return validate(content)
-
-
-def make_backend(workers: int | None, ray: str | None) -> "Backend":
-    """Return where many runs train: in processes on this machine, or on a Ray cluster."""
-    from surelabel.jobs import LocalBackend, RayBackend
-
-    if ray is None:
-        return LocalBackend(workers or 1)
-    if workers is not None:
-        raise ConfigError("--workers and --ray exclude each other: a Ray cluster has its own workers")
-    return RayBackend(ray)
 
 
 def warn_of_damage(run: Path, damage: "Damage") -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Json, Ray, Workers, app, make_backend
+from surelabel.cli.backends import Ray, Workers, make_backend
+from surelabel.cli.options import Json, app
 from surelabel.errors import DataError, SurelabelError
 
 if TYPE_CHECKING:

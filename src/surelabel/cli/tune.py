@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surelabel import console
-from surelabel.cli.options import Json, Ray, Workers, app, make_backend, takes_settings
+from surelabel.cli.backends import Ray, Workers, make_backend
+from surelabel.cli.options import Json, app, takes_settings
 from surelabel.config import RunConfig
 from surelabel.errors import ConfigError
 from surelabel.overrides import parsed_assignment
