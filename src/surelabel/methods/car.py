@@ -200,8 +200,8 @@ class CAR(Method):
     """
 
     paper = (
-        "Lu, Bo and He: Confidence Adaptive Regularization for Deep Learning with Noisy Labels, arXiv 2108.08212; "
-        "Noise Attention Learning: Enhancing Noise Robustness by Gradient Scaling, NeurIPS 2022"
+        "Lu, Bo and He: Noise Attention Learning: Enhancing Noise Robustness by Gradient Scaling, NeurIPS 2022; "
+        "Confidence Adaptive Regularization for Deep Learning with Noisy Labels, arXiv 2108.08212"
     )
     year = 2021
     kind = "label correction"
