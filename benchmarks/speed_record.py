@@ -1,6 +1,6 @@
 """Train on CIFAR-10 with wrong labels in little time, and count what it takes.
 
-    python benchmarks/speed_record.py --cifar10 FOLDER --noise symmetric --epochs 8 16 32
+    python benchmarks/speed_record.py --cifar10 FOLDER --noise symmetric --epochs 4 8 16 --figure .
     python benchmarks/speed_record.py --cifar10 FOLDER --noise human --epochs 16
     python benchmarks/speed_record.py --cifar10 FOLDER --images 5000 --epochs 10 --ablate --seeds 10
 
@@ -9,14 +9,18 @@ verdict, floating-point operations of training (two per multiply-add, counted by
 their share of the paper's (500 epochs of ResNet-34 on 50,000 images), and the test accuracy of the
 last epoch. `symmetric` replaces 40 % of the labels by a random class, which may be the true
 one, as in the paper; `human` are the labels that people gave. `--ablate` leaves out one part of
-the recipe at a time. Finished runs in --folder are not trained again.
+the recipe at a time. With two or more --epochs a power law is fitted to the errors of each method
+and carried on to a hundredth of the paper's operations; `--figure` draws it. This is an
+extrapolation: nobody trained that run. Finished runs in --folder are not trained again.
 """
 
 import argparse
 import statistics
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
@@ -25,9 +29,12 @@ from training_runs import measure, slug, train
 from surelabel.config import validate
 from surelabel.models import Network, make_backbone
 from surelabel.overrides import RECIPES, set_field
+from surelabel.plotting.drawing import GREY, GRID, LINES, Drawing, add_legend, make_figure
 from surelabel.runs.run_dir import RunDir
 
 SHAPE, NUM_CLASSES, PAPER_EPOCHS, PAPER_ROWS = (3, 32, 32), 10, 500, 50_000
+SHARE, PAPER_ACCURACY = 1 / 100, 0.935
+"""Of the paper's operations: the moonshot is to reach its accuracy with them."""
 MEASURED = ("test", "auroc", "correction", "memorised")
 WITHOUT: dict[str, dict[str, Any]] = {
     "nothing": {},
@@ -39,6 +46,12 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "batches of 256 (64, a quarter of the rate)": {"train.batch_size": 64, "optimiser.rate": 0.05},
 }
 """What a run goes without, by name."""
+
+
+@cache
+def operations_of_paper() -> float:
+    """Return the operations of the paper's training."""
+    return PAPER_EPOCHS * PAPER_ROWS * count_operations("resnet34", {})
 
 
 def count_operations(model: str, options: dict[str, Any], rows: int = 8) -> float:
@@ -75,18 +88,71 @@ def wall_minutes(run: RunDir) -> float:
     return ((run.path / "done").stat().st_mtime - (run.path / "env.json").stat().st_mtime) / 60
 
 
-def describe(folder: Path, seeds: list[int]) -> list[str]:
-    """Return the cells of a row, from the finished runs of all seeds."""
+class Record(NamedTuple):
+    """What a kind of run took and reached; means over seeds."""
+
+    samples: int
+    minutes: float
+    operations: float
+    measured: dict[str, float]
+
+    def __str__(self) -> str:
+        times_less = 1 / share_of_paper(self.operations)
+        took = [f"{self.samples:,}", f"{self.minutes:.1f}", f"{self.operations:.2e}", f"1/{times_less:.0f}"]
+        return " | ".join([*took, *(f"{self.measured[name]:.3f}" for name in MEASURED)])
+
+
+def share_of_paper(operations: float) -> float:
+    """Return operations as a fraction of those of the paper's training."""
+    return operations / operations_of_paper()
+
+
+def describe(folder: Path, seeds: list[int]) -> Record:
+    """Read the finished runs of all seeds."""
     runs = [RunDir.open(folder.with_name(f"{folder.name}--{seed}")) for seed in seeds]
     found = [measure(str(run.path)) for run in runs]
-    rows = sum(row["num_samples"] for row in runs[0].metrics())
-    minutes = statistics.mean(wall_minutes(run) for run in runs)
+    samples = sum(row["num_samples"] for row in runs[0].metrics())
     config = runs[0].config()
-    operations = rows * count_operations(config.model.name, dict(config.model.options))
-    paper = PAPER_EPOCHS * PAPER_ROWS * count_operations("resnet34", {})
-    means = {name: statistics.mean(one[name] for one in found) for name in found[0]}
-    figures = [f"{rows:,}", f"{minutes:.1f}", f"{operations:.2e}", f"1/{paper / operations:.0f}"]
-    return [*figures, *(f"{means[name]:.3f}" for name in MEASURED)]
+    return Record(
+        samples,
+        statistics.mean(wall_minutes(run) for run in runs),
+        samples * count_operations(config.model.name, dict(config.model.options)),
+        {name: statistics.mean(one[name] for one in found) for name in found[0]},
+    )
+
+
+def fit_power_law(records: list[Record]) -> tuple[float, float]:
+    """Return a and b of log(error) = a + b log(share of the paper's operations)."""
+    shares = [share_of_paper(record.operations) for record in records]
+    errors = [1 - record.measured["test"] for record in records]
+    b, a = np.polyfit(np.log(shares), np.log(errors), 1)
+    return float(a), float(b)
+
+
+def accuracy_at(law: tuple[float, float], share: float) -> float:
+    """Return the accuracy that a power law gives for a share of the paper's operations."""
+    return float(1 - np.exp(law[0] + law[1] * np.log(share)))
+
+
+def draw(curves: dict[str, list[Record]], noise: str) -> Drawing:
+    """Draw accuracy over operations, with the lines carried on to `SHARE`."""
+    figure, axes = make_figure()
+    said = []
+    for (method, records), (colour, dash) in zip(curves.items(), LINES, strict=False):
+        law = fit_power_law(records)
+        shares = [share_of_paper(record.operations) for record in records]
+        line = np.geomspace(min(shares), SHARE, 50)
+        axes.plot(shares, [100 * record.measured["test"] for record in records], "o", color=colour, label=method)
+        axes.plot(line, [100 * accuracy_at(law, share) for share in line], dash, color=colour, linewidth=1)
+        said.append(f"{method}: {100 * accuracy_at(law, SHARE):.1f} % at a hundredth")
+    axes.axhline(100 * PAPER_ACCURACY, color=GREY, linewidth=1, label="the paper, all its operations")
+    axes.set_xscale("log")
+    axes.set_xlabel("Share of the paper's operations")
+    axes.set_ylabel("Test accuracy, %")
+    axes.grid(color=GRID, linewidth=0.6)
+    add_legend(figure)
+    text = f"Points are runs with {noise} labels, lines a power law and its extrapolation: {'; '.join(said)}."
+    return Drawing(f"speed-{noise}", "Accuracy over operations", text, figure)
 
 
 def main() -> None:
@@ -101,9 +167,11 @@ def main() -> None:
     parser.add_argument("--ablate", action="store_true", help="leave out one part of the recipe at a time")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--folder", type=Path, default=Path("runs/speed"))
+    parser.add_argument("--figure", type=Path, metavar="FOLDER", help="draw accuracy over operations into this folder")
     words = parser.parse_args()
     columns = ("method", "epochs", "without", "samples", "minutes", "FLOP", "share", *MEASURED)
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
+    curves: dict[str, list[Record]] = {}
     for method in words.methods:
         for epochs in words.epochs:
             for part, changes in (WITHOUT if words.ablate else {"nothing": {}}).items():
@@ -113,8 +181,17 @@ def main() -> None:
                     config = configure(words, method, epochs, seed, changes)
                     validate(config)
                     train(config, str(folder.with_name(f"{folder.name}--{seed}")))
-                cells = describe(folder, words.seeds)
-                print(f"| {method} | {epochs} | {part} | {' | '.join(cells)} |", flush=True)
+                record = describe(folder, words.seeds)
+                curves.setdefault(method, []).append(record)
+                print(f"| {method} | {epochs} | {part} | {record} |", flush=True)
+    if words.ablate or len(words.epochs) == 1:
+        return
+    for method, records in curves.items():
+        reached = accuracy_at(fit_power_law(records), SHARE)
+        print(f"{method}: {reached:.3f} at {SHARE:.0%} of the paper's operations, by extrapolation")
+    if words.figure:
+        drawing = draw(curves, words.noise)
+        print(drawing.text, *drawing.write(words.figure), sep="\n")
 
 
 if __name__ == "__main__":
