@@ -22,13 +22,14 @@ import numpy as np
 import torch
 from review_loop import make_run
 
-import surelabel
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.reviewing.inputs import FeatureTable
+from surelabel.reviewing.live import LiveAudit
 from surelabel.reviewing.review import DecisionsRequest, PageFilter, ProgressFilter, Review
 from surelabel.reviewing.suspects import Suspects
 from surelabel.runs.decisions import FILE_NAME, Journal, Wish
 from surelabel.runs.run_dir import RunDir
+from surelabel.verdicts.audit import Auditor
 
 COLUMNS = ("decide", "undo", "progress", "rows", "open", "update", "decide during updates")
 
@@ -67,8 +68,8 @@ def open_review(run: RunDir) -> Review:
     labels, names = run.labels(), tuple(run.data()["class_names"])
     given = torch.from_numpy(labels["given"].to_numpy().astype(np.int64))
     train = Examples(torch.zeros(len(given), 4), given, np.array(labels["id"].to_pylist()))
-    suspects = Suspects(surelabel.audit(run), Corpus(train, names))
-    return Review(run, suspects, Journal(run.path / FILE_NAME), FeatureTable(train, len(names)), "key")
+    live = LiveAudit(Auditor(run), Journal(run.path / FILE_NAME))
+    return Review(run, Suspects(live.audit, Corpus(train, names)), live, FeatureTable(train, len(names)), "key")
 
 
 def measure(review: Review, repeats: int) -> list[float]:

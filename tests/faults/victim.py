@@ -82,8 +82,8 @@ def _serve_nothing() -> None:
     """Let `review` open the run and its journal, and end before it serves the page."""
     from surelabel.reviewing import server
 
-    def open_only(run_dir: Any, corpus: Any, audit: Any, *_arguments: Any, **_options: Any) -> Any:
-        journal = server.make_review(run_dir, corpus, audit, "key").journal
+    def open_only(run_dir: Any, corpus: Any, *_arguments: Any, **_options: Any) -> Any:
+        journal = server.make_review(run_dir, corpus, "key").journal
         journal.book()
         return journal
 

@@ -14,7 +14,6 @@ from surelabel.reviewing.access import KEY_HEADER, Access
 from surelabel.reviewing.server import make_app, make_review
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
-from surelabel.verdicts import audit
 
 NAMES = ("<img src=x onerror=alert(1)>", 'dog & "cat"', "zebra")
 PORT = 8123
@@ -116,8 +115,8 @@ def corpus_of_fixture():
 @pytest.fixture(scope="session")
 def open_review(trained):
     """Return a function that opens a run, or a copy of one, for review."""
-    reopened = {name: (corpus_of(run), audit(run)) for name, run in trained.items()}
-    return lambda run, key: make_review(run, *reopened[run.path.name], key, by="tester")
+    reopened = {name: corpus_of(run) for name, run in trained.items()}
+    return lambda run, key: make_review(run, reopened[run.path.name], key, by="tester")
 
 
 def decision(row, action="keep", **more):

@@ -9,7 +9,6 @@ from surelabel.reviewing import limits
 from surelabel.reviewing.server import serve
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
-from surelabel.verdicts import audit
 
 
 def announce(address: str) -> None:
@@ -23,4 +22,4 @@ if __name__ == "__main__":
     run = RunDir.open(sys.argv[1])
     config = run.config()
     corpus, _ = build.corpus(config.data, config.noise, config.train.seed)
-    serve(run, corpus, audit(run), int(sys.argv[2]), ready=announce, by="tester")
+    serve(run, corpus, int(sys.argv[2]), ready=announce, by="tester")

@@ -13,7 +13,6 @@ from surelabel.cli import app
 from surelabel.errors import ConfigError
 from surelabel.reviewing.server import make_review, serve
 from surelabel.runs.decisions import Journal, Wish
-from surelabel.verdicts import audit
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def reviewed_by(corpus_of):
     """Return a function that makes what opens a run for an annotator: `reviewed_by("ann")`."""
 
     def make(name: str):
-        return lambda run, key: make_review(run, corpus_of(run), audit(run), key, name, is_independent=True)
+        return lambda run, key: make_review(run, corpus_of(run), key, name, is_independent=True)
 
     return make
 
@@ -95,7 +94,7 @@ def test_exports_choose_a_rule(copied, tmp_path):
 def test_odd_names_are_refused(copied, corpus_of, name):
     run = copied("images")
     with pytest.raises(ConfigError, match="--annotator"):
-        serve(run, corpus_of(run), audit(run), ready=lambda _: None, annotator=name)
+        serve(run, corpus_of(run), ready=lambda _: None, annotator=name)
 
 
 @pytest.mark.training

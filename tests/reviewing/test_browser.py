@@ -11,7 +11,7 @@ from tests.reviewing.conftest import plant_kinds
 
 from surelabel.reviewing.server import make_review
 from surelabel.runs.decisions import Journal
-from surelabel.verdicts import Audit, audit
+from surelabel.verdicts import Audit
 
 pytestmark = pytest.mark.training  # slow: a browser takes seconds to start
 
@@ -231,7 +231,7 @@ def test_filters_by_pair(read_only_server, opened):
 def test_filters_by_kind(copied, corpus_of, opened):
     run = copied("images")
     copies = plant_kinds(run)
-    service = ThreadServer(run, lambda run, key: make_review(run, corpus_of(run), audit(run), key))
+    service = ThreadServer(run, lambda run, key: make_review(run, corpus_of(run), key))
     try:
         page = opened(service.address, None)
         page.keyboard.press("f")

@@ -15,11 +15,10 @@ from surelabel.config import DataConfig
 from surelabel.data.sources.tables.row_cells import read_row_cells
 from surelabel.reviewing.server import make_review
 from surelabel.runs.run_dir import RunDir
-from surelabel.verdicts import audit
 
 
 def open_run(run, key):
-    return make_review(run, api.reopen_data(run), audit(run), key, by="tester")
+    return make_review(run, api.reopen_data(run), key, by="tester")
 
 
 def open_page(path):

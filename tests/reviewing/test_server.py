@@ -57,7 +57,7 @@ def test_filters(client):
 def test_kinds_are_counted_and_shown(copied, corpus_of):
     run = copied("images")
     copies = plant_kinds(run)
-    review = make_review(run, corpus_of(run), audit(run), "key")
+    review = make_review(run, corpus_of(run), "key")
     found = review.rows(PageFilter(kind="duplicate", low=0))["rows"]
     assert sorted(row["id"] for row in found) == sorted(copies)
     one, other = found
@@ -257,7 +257,7 @@ def test_the_page_names_no_other_site():
 def test_other_data_are_refused(copied, corpus_of):
     run, other = copied("images"), copied("features")
     with pytest.raises(RunError, match="the data have changed since this run was trained"):
-        make_review(run, corpus_of(other), audit(run), "key")
+        make_review(run, corpus_of(other), "key")
 
 
 def test_what_is_taken_back_leaves_the_csv(copied, corpus_of, monkeypatch):
@@ -267,10 +267,10 @@ def test_what_is_taken_back_leaves_the_csv(copied, corpus_of, monkeypatch):
     id, given = str(corpus_of(run).train.ids[0]), "0"
     journal.append([Wish(id, given, "keep")])
     file = run.path / "decisions.csv"
-    serve(run, corpus_of(run), audit(run), ready=lambda _: None)
+    serve(run, corpus_of(run), ready=lambda _: None)
     assert len(file.read_text().splitlines()) == 2
     journal.append([Wish(id, given, "undo", seen=1)])
-    serve(run, corpus_of(run), audit(run), ready=lambda _: None)
+    serve(run, corpus_of(run), ready=lambda _: None)
     assert len(file.read_text().splitlines()) == 1, "the header"
 
 
@@ -281,4 +281,4 @@ def test_a_port_that_is_taken(copied, corpus_of):
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 chooses a free one"):
-            serve(run, corpus_of(run), audit(run), port, ready=lambda _: None)
+            serve(run, corpus_of(run), port, ready=lambda _: None)

@@ -46,7 +46,6 @@ def review(
     from surelabel.reviewing.server import find_user, open_page, serve
     from surelabel.runs.decisions import DECIDED, FILE_NAME, Journal
     from surelabel.runs.run_dir import RunDir
-    from surelabel.verdicts import audit
 
     def announce(address: str) -> None:
         console.say(address)
@@ -58,11 +57,9 @@ def review(
     if accept_damage:
         _accept(Journal(run / FILE_NAME, by or find_user()))
         return
-    table = audit(run_dir)
-    warn_of_damage(run, table.damage)
-    journal = serve(
-        run_dir, api.reopen_data(run_dir), table, port, ready=announce, by=by, annotator=annotator, random=random
-    )
+    warn_of_damage(run, Journal(run / FILE_NAME).damage())
+    corpus = api.reopen_data(run_dir)
+    journal = serve(run_dir, corpus, port, ready=announce, by=by, annotator=annotator, random=random)
     count = sum(decision.action in DECIDED for decision in journal.decisions().values())
     console.say(f"{count} label{'s'[: count != 1]} decided" + (f": {run / CSV_NAME}" if count else ""))
     for pair in journal.agreement():

@@ -13,10 +13,12 @@ PAUSE = 0.3
 
 
 class LiveAudit:
-    """The newest audit of a run; `changed` is called with each new one."""
+    """The newest audit of a run."""
 
-    def __init__(self, auditor: Auditor, journal: Journal, changed: Callable[[Audit], None]) -> None:
-        self.auditor, self.journal, self.changed = auditor, journal, changed
+    def __init__(self, auditor: Auditor, journal: Journal) -> None:
+        self.auditor, self.journal = auditor, journal
+        self.changed: Callable[[Audit], None] = lambda _: None
+        """Called with each audit after the first."""
         self._mutex, self._auditing = threading.Lock(), threading.Lock()
         self._audit_now()
         self._is_running = self._is_stale = False

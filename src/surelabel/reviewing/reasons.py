@@ -43,22 +43,20 @@ class Course:
 class Reasons:
     """What a run knows about the reasons for its verdicts."""
 
-    def __init__(self, run: RunDir, suspects: Suspects) -> None:
+    def __init__(self, run: RunDir, suspects: Suspects, columns: Mapping[str, np.ndarray]) -> None:
+        """`columns` are the evidence of the run, in the order of the data."""
         self.suspects = suspects
         tables = {name: run.find_tensors(name) for name in (TRAJECTORY_FILE, NEIGHBOURS_FILE)}
         course = {name: values.numpy() for name, values in tables[TRAJECTORY_FILE].items()}
         self.course = _read_course(course, suspects)
         self.neighbours = _read_neighbours(tables[NEIGHBOURS_FILE], suspects)
-        samples = run.samples()
-        self.odds = {
-            name: samples[name].to_numpy() for name in (OPINION_ODDS, TRAINING_ODDS) if name in samples.column_names
-        }
+        self.odds = {name: columns[name] for name in (OPINION_ODDS, TRAINING_ODDS) if name in columns}
         self.experts = run.second_opinion().get("experts", [])
         self.position_of = np.argsort(suspects.row_at)
 
     def describe(self, row: int) -> dict[str, Any]:
         """Return the reasons for the verdict on a row of the audit."""
-        split, position = self.suspects.positions[row]
+        split, position = self.suspects.place(row)
         is_trained = self.course is not None and split == "train"
         return {
             "course": self.course.describe(position, self.suspects.class_names) if self.course and is_trained else None,
@@ -74,7 +72,7 @@ class Reasons:
 
     def _neighbour(self, row: int) -> dict[str, Any]:
         suspects = self.suspects
-        split, position = suspects.positions[row]
+        split, position = suspects.place(row)
         return {
             "id": suspects.ids[row],
             "split": split,

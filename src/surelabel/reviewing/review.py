@@ -23,7 +23,6 @@ from surelabel.reviewing.suspects import Filter, Suspects
 from surelabel.runs.decisions import RANDOM, Conflict, Decision, Draw, Journal, Wish
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
-from surelabel.verdicts.audit import Auditor
 
 ROWS_PER_REQUEST = 60
 MOST_AT_ONCE = 1000
@@ -90,24 +89,24 @@ class Review:
         self,
         run: RunDir,
         suspects: Suspects,
-        journal: Journal,
+        live: LiveAudit,
         features: FeatureTable | None,
         key: str,
         originals: Originals | None = None,
     ) -> None:
         """`features` is None if the inputs are images; `originals` if these have no files."""
-        self.run_dir, self.suspects, self.journal, self.features, self.key = run, suspects, journal, features, key
+        self.run_dir, self.suspects, self.live, self.features, self.key = run, suspects, live, features, key
+        self.journal = live.journal
         self.content = RowContent(run)
         self.originals, self._decoding = originals, threading.Lock()
-        self.states = RowStates(journal, suspects.row_of)
+        self.states = RowStates(self.journal, suspects.row_of)
         self._drawn: Draw | None = None
         self.starts_random = False
         """Whether the page begins with the random sample."""
-        auditor = Auditor(run)
-        self.live = LiveAudit(auditor, journal, self._take)
-        suspects.update(self.live.audit, auditor.calibration.p_wrong)
+        live.changed = self._take
+        suspects.update(live.audit, live.auditor.calibration.p_wrong)
         self._find_sample()
-        self.reasons = Reasons(run, suspects)
+        self.reasons = Reasons(run, suspects, live.auditor.found.columns)
 
     def _take(self, audit: Audit) -> None:
         self.suspects.update(audit)
@@ -295,7 +294,7 @@ class Review:
 
     def _features_of(self, row: int) -> list[Any]:
         assert self.features is not None
-        split, position = self.suspects.positions[row]
+        split, position = self.suspects.place(row)
         given, suggested = int(self.suspects.given[row]), int(self.suspects.suggested[row])
         return self.features.describe(self.suspects.splits[split], position, given, suggested)
 

@@ -25,13 +25,12 @@ from surelabel.errors import ConfigError, RunError, SurelabelError
 from surelabel.reviewing.access import HOST, Access, Guard
 from surelabel.reviewing.inputs import FeatureTable
 from surelabel.reviewing.limits import MAX_HEADER_BYTES, MOST_CONNECTIONS, BodyLimit, Connection
+from surelabel.reviewing.live import LiveAudit
 from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects
 from surelabel.runs.decisions import FILE_NAME, Journal
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
-from surelabel.runs.samples import TopK
-from surelabel.verdicts import Audit
 from surelabel.verdicts.audit import Auditor
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -46,7 +45,6 @@ STOP_SECONDS = 2
 def serve(
     run_dir: RunDir,
     corpus: Corpus,
-    audit: Audit,
     port: int = 0,
     *,
     ready: Callable[[str], None],
@@ -66,7 +64,7 @@ def serve(
     with contextlib.closing(_bind(port)) as listener:
         access = Access(listener.getsockname()[1])
         who = annotator or by or find_user()
-        review = make_review(run_dir, corpus, audit, access.key, who, is_independent=annotator is not None)
+        review = make_review(run_dir, corpus, access.key, who, is_independent=annotator is not None)
         if random is not None:
             review.journal.draw(random)
             review.starts_random = True
@@ -115,23 +113,26 @@ def _stopping_on_signals(server: uvicorn.Server) -> Iterator[None]:
 
 
 def make_review(
-    run_dir: RunDir, corpus: Corpus, audit: Audit, key: str, by: str = "person", *, is_independent: bool = False
+    run_dir: RunDir, corpus: Corpus, key: str, by: str = "person", *, is_independent: bool = False
 ) -> Review:
     """Open a run for review, with the data that it was trained on.
 
-    `is_independent` is for an annotator who decides independently of others.
+    `is_independent` is for an annotator who decides independently of others: what these decided
+    would show in P(wrong) and in suggestions.
     """
     if corpus.fingerprint() != run_dir.data()["fingerprint"]:
         raise RunError(
             f"{run_dir.path}: the data have changed since this run was trained; review a run on today's data"
         )
     journal = Journal(run_dir.path / FILE_NAME, by, is_independent=is_independent)
-    if is_independent:  # what others decided changes P(wrong) and suggestions, which would tell of it
-        audit = Auditor(run_dir).audit(journal)
-    suspects = Suspects(audit, corpus, _probability(run_dir, corpus))
+    live = LiveAudit(Auditor(run_dir), journal)
+    found = live.auditor.found
+    if found.columns["id"].tolist() != [str(id) for rows in corpus.labelled_parts for id in rows.ids]:
+        raise RunError(f"{run_dir.path}: samples.parquet is not in the order of the data")
+    suspects = Suspects(live.audit, corpus, found.probability)
     features = None if corpus.train.is_image else FeatureTable(corpus.train, corpus.num_classes, corpus.feature_names)
     originals = find_originals(config_from_here(run_dir).data, corpus)
-    return Review(run_dir, suspects, journal, features, key, originals)
+    return Review(run_dir, suspects, live, features, key, originals)
 
 
 def make_app(review: Review, access: Access) -> ASGIApp:
@@ -204,17 +205,6 @@ def _answer_invalid(_: Request, error: Exception) -> JSONResponse:
 def _answer_failure(_: Request, error: Exception) -> JSONResponse:
     """Tell the page that nothing was saved, such as on a full disk."""
     return JSONResponse({"error": str(error)}, 500)
-
-
-def _probability(run_dir: RunDir, corpus: Corpus) -> TopK | None:
-    """Return the stored probabilities of training and then held-out rows, if any."""
-    samples = run_dir.samples()
-    parts = corpus.labelled_parts
-    if samples["id"].to_pylist() != [str(id) for rows in parts for id in rows.ids]:
-        raise RunError(f"{run_dir.path}: samples.parquet is not in the order of the data")
-    if "probability" not in samples.column_names:
-        return None
-    return TopK.from_table(samples, "probability", corpus.num_classes)
 
 
 def check_name(annotator: str) -> None:

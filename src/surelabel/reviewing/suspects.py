@@ -60,7 +60,10 @@ class Suspects:
     """Every label of a run, the most suspicious first."""
 
     def __init__(self, audit: Audit, corpus: Corpus, probability: TopK | None = None) -> None:
-        """`probability` is the network's, of training rows and then of held-out rows."""
+        """`probability` is the network's, of training rows and then of held-out rows.
+
+        The positions of the audit are those of these rows, too.
+        """
         self.columns, self.probability = audit.columns, probability
         self.class_names = tuple(map(str, audit.class_names))
         self.splits = {"train": corpus.train} | ({"validation": corpus.validation} if corpus.validation else {})
@@ -68,12 +71,13 @@ class Suspects:
         self.row_of = {id: row for row, id in enumerate(self.ids)}
         if len(self.row_of) < len(self.ids):
             raise RunError("an id belongs to more than one row; decisions are kept by id, so ids must be unique")
-        self.positions = self._find_positions()
         self.number_of = {name: number for number, name in enumerate(self.class_names)}
         self.given, self.suggested = (self._numbers(name) for name in ("given", "suggested"))
         self.p_wrong = np.array(audit.p_wrong, dtype=np.float64)
         """(N,) P(wrong); of decided rows as it was before the decision."""
         self.is_calibrated = audit.is_calibrated
+        self.position = audit.position
+        """(N,) the position of each row in the data: training rows, then held-out ones."""
         self.row_at = np.argsort(audit.position)
         """(N,) the row of each position in the data."""
         self.orders = {0: np.arange(len(self))}
@@ -96,18 +100,14 @@ class Suspects:
 
     def snippet(self, row: int) -> str | None:
         """Return the beginning of a row's text; None if its input is not text."""
-        split, position = self.positions[row]
+        split, position = self.place(row)
         text = text_of(self.splits[split], position)
         return text if text is None or len(text) <= SNIPPET else text[:SNIPPET].rstrip() + " …"
 
-    def _find_positions(self) -> list[tuple[str, int]]:
-        """Return the split and the position within it of each row's input."""
-        position = {(name, str(id)): at for name, rows in self.splits.items() for at, id in enumerate(rows.ids)}
-        splits = self.columns.get("split", np.full(len(self), "train"))
-        try:
-            return [(str(split), position[str(split), id]) for split, id in zip(splits, self.ids, strict=True)]
-        except KeyError as missing:
-            raise RunError(f"the data hold no row {missing.args[0][1]!r}; this run was trained on others") from None
+    def place(self, row: int) -> tuple[str, int]:
+        """Return the split of a row's input, and its position there."""
+        position, num_trained = int(self.position[row]), len(self.splits["train"])
+        return ("train", position) if position < num_trained else ("validation", position - num_trained)
 
     def split_with(self, name: str, position: int) -> Examples | None:
         """Return the split of that name, or None if it has no row at this position."""
@@ -248,7 +248,7 @@ class Suspects:
 
     def describe(self, row: int, standing: Standing | None, rank: int) -> dict[str, Any]:
         """Return everything the page shows of a row; `rank` counts from 0."""
-        split, position = self.positions[row]
+        split, position = self.place(row)
         decision = standing.decision if standing else None
         return {
             "number": row,
@@ -287,8 +287,7 @@ class Suspects:
         """Return the likeliest classes according to the network, with their probabilities."""
         if self.probability is None:
             return []
-        split, position = self.positions[row]
-        row = position + (len(self.splits["train"]) if split != "train" else 0)
-        values = self.probability.dense(slice(row, row + 1))[0]
+        position = int(self.position[row])
+        values = self.probability.dense(slice(position, position + 1))[0]
         best = np.argsort(-values, kind="stable")[:NUM_CANDIDATES]
         return [(self.class_names[number], float(values[number])) for number in best]
