@@ -28,7 +28,7 @@ from training_runs import measure, slug, train
 
 from surelabel.config import validate
 from surelabel.models import Network, make_backbone
-from surelabel.overrides import RECIPES, set_field
+from surelabel.overrides import RECIPES, parsed_assignment, set_field
 from surelabel.plotting.drawing import GREY, GRID, LINES, Drawing, add_legend, make_figure
 from surelabel.runs.run_dir import RunDir
 
@@ -78,6 +78,7 @@ def configure(words: argparse.Namespace, method: str, epochs: int, seed: int, ch
         settings["data.epoch"] = {"batches": words.images // settings["train.batch_size"]}
     if words.threads:
         settings["train.threads"] = words.threads
+    settings |= dict(map(parsed_assignment, words.set))
     for name, value in settings.items():
         set_field(content, name, value)
     return content
@@ -166,6 +167,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, help="rows of an epoch, of 50,000; default all")
     parser.add_argument("--ablate", action="store_true", help="leave out one part of the recipe at a time")
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE", help="a setting of all runs")
     parser.add_argument("--folder", type=Path, default=Path("runs/speed"))
     parser.add_argument("--figure", type=Path, metavar="FOLDER", help="draw accuracy over operations into this folder")
     words = parser.parse_args()
@@ -175,7 +177,7 @@ def main() -> None:
     for method in words.methods:
         for epochs in words.epochs:
             for part, changes in (WITHOUT if words.ablate else {"nothing": {}}).items():
-                name = f"{words.noise}-{method}-{epochs}-{words.images or 'all'}-{part}"
+                name = "-".join([words.noise, method, f"{epochs}-{words.images or 'all'}-{part}", *words.set])
                 folder = words.folder / slug(name)
                 for seed in words.seeds:
                     config = configure(words, method, epochs, seed, changes)
