@@ -83,6 +83,28 @@ def test_damaged_checksums_are_an_error_that_says_what_to_do(folder, content):
         surelabel.load("done")
 
 
+def test_damage_to_the_checksums_is_not_taken_for_damage_to_the_file(folder, call, done):
+    file = folder / "stopped" / FILE_NAME
+    checksum = json.loads(file.read_text())["state.pt"][0]
+    file.write_text(file.read_text().replace(checksum, ("1" if checksum[0] == "0" else "0") + checksum[1:]))
+    result = call("resume", "stopped")
+    assert result.exit_code == 2
+    assert f"error: stopped/{FILE_NAME}: was damaged or edited; delete it to read" in result.stderr
+    file.unlink()
+    done("resume", "stopped")
+    assert RunDir("stopped").samples().equals(RunDir("done").samples())
+
+
+def test_checksums_of_earlier_versions_lack_their_own(folder):
+    file = folder / "done" / FILE_NAME
+    listed = json.loads(file.read_text())
+    del listed[FILE_NAME]
+    file.write_text(json.dumps(listed))
+    flip_bit(folder / "done" / "samples.parquet")
+    with pytest.raises(RunError, match=r"samples\.parquet: differs from its checksum"):
+        RunDir.open("done").samples()
+
+
 def test_without_a_damaged_state_the_run_starts_again_and_ends_the_same(folder, call, done):
     flip_bit(folder / "stopped" / "state.pt")
     assert "delete it and train from the beginning: surelabel resume stopped" in call("resume", "stopped").stderr

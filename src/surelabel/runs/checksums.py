@@ -5,9 +5,11 @@
 The checksum of a file is written before the file itself takes its place, and the one before is kept
 beside it: after a crash at any point the file has one of them. Files that are not listed, as all of
 runs without checksums.json, are not checked. A deleted file, such as state.pt, may stay listed.
+The list has a checksum of its own, so that damage to it is not taken for damage to another file.
 """
 
 import contextlib
+import hashlib
 import json
 from collections.abc import Callable
 from functools import partial
@@ -80,8 +82,17 @@ class Checksums:
                 content = json.loads(self._file.read_text(encoding="utf-8"))
         if not isinstance(content, dict) or not all(isinstance(sums, list) for sums in content.values()):
             raise RunError(f"{self._file}: not readable as checksums; delete it to read the run without checks")
+        own = content.pop(FILE_NAME, None)  # not in runs of earlier versions
+        if own is not None and own != [_checksum_of(content)]:
+            raise RunError(f"{self._file}: was damaged or edited; delete it to read the run without checks")
         return content
 
     def _write(self, content: dict[str, list[str]]) -> None:
-        files.replace_text(self._file, json.dumps(content, indent=1) + "\n")
+        whole = {**content, FILE_NAME: [_checksum_of(content)]}
+        files.replace_text(self._file, json.dumps(whole, indent=1) + "\n")
         self._known = files.stamp(self._file), content
+
+
+def _checksum_of(content: dict[str, list[str]]) -> str:
+    """Return the checksum of the list itself."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
