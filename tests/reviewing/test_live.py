@@ -1,6 +1,7 @@
 """A review as it goes on: long, damaged and replaced journals, random samples, live estimates."""
 
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -137,6 +138,14 @@ class TestLiveEstimate:
         newest = page.rows(order=found["order"])
         assert [row["p_wrong"] for row in newest] == sorted((row["p_wrong"] for row in newest), reverse=True)
         assert page.http.get("/api/progress", params={**wanted, "order": found["order"]}).json()["moved"] == 0
+
+    def test_an_update_in_the_background_leaves_the_filters_of_warnings_alone(self, client, monkeypatch):
+        page = client()
+        page.decide(*(decision(row) for row in page.rows()[:8]))
+        # They belong to the whole process: another thread may be using them.
+        monkeypatch.setattr(warnings, "catch_warnings", None)
+        page.review.live.refresh()
+        assert "After 8 decisions" in page.review.live.estimate
 
     def test_a_new_server_begins_with_the_newest_order(self, client, open_review):
         page = client()

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from surelabel.errors import ConfigError
 from surelabel.verdicts.budget import round_budgets
 from surelabel.verdicts.classes import confused_pairs, joint_counts, transition_matrix
 from surelabel.verdicts.corrections import capped, check_share, losing_classes
-from surelabel.verdicts.measures import calibration_error
+from surelabel.verdicts.measures import auroc, average_precision, calibration_error
 
 
 def test_counts_by_true_and_given_class():
@@ -20,6 +21,14 @@ def test_counts_by_true_and_given_class():
     assert matrix[0].tolist() == pytest.approx([0.6, 0.4, 0])
     assert matrix[1].tolist() == pytest.approx([1, 0, 0])
     assert transition_matrix(np.zeros((2, 2))).tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_measures_of_a_ranking_equal_those_of_scikit_learn(most):
+    rng = np.random.default_rng(most)
+    rank, is_wrong = rng.integers(0, most, 200), rng.random(200) < 0.3
+    assert auroc(rank, is_wrong) == pytest.approx(roc_auc_score(is_wrong, -rank), abs=1e-12)
+    assert average_precision(rank, is_wrong) == pytest.approx(average_precision_score(is_wrong, -rank), abs=1e-12)
 
 
 def test_pairs_are_the_largest_counts_off_the_diagonal():

@@ -31,19 +31,37 @@ def against_clean(ranked: dict[str, np.ndarray]) -> dict[str, float]:
     if open_rows.any():
         result["calibration_error"] = calibration_error(ranked["p_wrong"][open_rows], is_wrong[open_rows])
     if 0 < is_wrong.sum() < len(is_wrong):
-        from sklearn.metrics import average_precision_score, roc_auc_score
-
-        suspicion = -_shared_ranks(ranked)
-        result["quality_auroc"] = float(roc_auc_score(is_wrong, suspicion))
-        result["average_precision"] = float(average_precision_score(is_wrong, suspicion))
+        rank = _shared_ranks(ranked)
+        result["quality_auroc"] = auroc(rank, is_wrong)
+        result["average_precision"] = average_precision(rank, is_wrong)
     return result
+
+
+def auroc(rank: np.ndarray, is_wrong: np.ndarray) -> float:
+    """Return how often a wrong label has a lower rank than a right one; ties count half."""
+    wrong, right = _count_by_rank(rank, is_wrong)
+    behind = right.sum() - np.cumsum(right)
+    return float((wrong * (behind + right / 2)).sum() / (wrong.sum() * right.sum()))
+
+
+def average_precision(rank: np.ndarray, is_wrong: np.ndarray) -> float:
+    """Return the mean over wrong labels of the precision among all of at most their rank."""
+    wrong, right = _count_by_rank(rank, is_wrong)
+    precision = np.cumsum(wrong) / np.maximum(np.cumsum(wrong + right), 1)
+    return float((wrong * precision).sum() / wrong.sum())
+
+
+def _count_by_rank(rank: np.ndarray, is_wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many wrong and right labels have each rank, from 0 on."""
+    size = int(rank.max()) + 1
+    return np.bincount(rank[is_wrong], minlength=size), np.bincount(rank[~is_wrong], minlength=size)
 
 
 def _shared_ranks(ranked: dict[str, np.ndarray]) -> np.ndarray:
     """Return (N,) ranks; rows with equal P(wrong) and quality share one."""
     changes = np.diff(ranked["p_wrong"]) != 0
     changes |= np.diff(ranked["quality"]) != 0
-    return np.concatenate([[0], np.cumsum(changes)]).astype(np.float64)
+    return np.concatenate([[0], np.cumsum(changes)])
 
 
 def transition_error(counts: np.ndarray, given: list[int], clean: list[int]) -> float:
