@@ -1,7 +1,9 @@
 """Every public name has a docstring and an example, and the examples show what really happens."""
 
+import builtins
 import importlib.util
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,12 @@ def test_examples_run(tool, tmp_path):
         folder.mkdir()
         reports[name] = tool.run_example(module, name, folder)
     assert "".join(reports.values()) == ""
+
+
+def test_the_example_of_skorch_is_silent_whatever_print_is(tool, tmp_path, monkeypatch):
+    importlib.import_module("skorch")  # verbose=0 would not do if Ray replaces print afterwards
+    monkeypatch.setattr(builtins, "print", partial(print))
+    assert tool.run_example("surelabel.callbacks", "SkorchRecorder", tmp_path) == ""
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,9 @@ class SkorchRecorder(Callback):  # type: ignore[misc]  # skorch has no types
     >>> x, y = np.eye(2, dtype=np.float32)[np.arange(20) % 2], np.arange(20) % 2
     >>> recorder = Recorder(len(y))
     >>> net = NeuralNetClassifier(
-    ...     torch.nn.Linear(2, 2), criterion=torch.nn.CrossEntropyLoss, max_epochs=3, verbose=0,
-    ...     train_split=None, iterator_train=IndexedLoader, callbacks=[SkorchRecorder(recorder)])
+    ...     torch.nn.Linear(2, 2), criterion=torch.nn.CrossEntropyLoss, max_epochs=3,
+    ...     train_split=None, iterator_train=IndexedLoader, callbacks=[SkorchRecorder(recorder)],
+    ...     callbacks__print_log=None)
     >>> _ = net.fit(x, y)
     >>> recorder
     Recorder(20 rows): 3 epochs, 20 rows seen
