@@ -20,6 +20,7 @@ wrong labels are memorised, which takes three epochs there.
 from typing import Annotated
 
 from pydantic import Field, NonNegativeInt
+from torch import Tensor
 
 from surelabel.core import (
     Batch,
@@ -36,8 +37,6 @@ from surelabel.core import (
 from surelabel.core.losses import cross_entropy
 from surelabel.core.tables import EVERY_FORM
 from surelabel.methods._targets import warn_of_few_updates
-
-PUBLISHED_START_SHARE = 60 / 200
 
 
 class SAT(Method):
@@ -56,6 +55,8 @@ class SAT(Method):
         "As CAR without tau, weighting rows by how sure their target is. Set `correction_start` before wrong "
         "labels are memorised."
     )
+    start_share = 60 / 200
+    """E_s of the authors, as a fraction of their epochs."""
     table_forms = EVERY_FORM
     candidates = Candidates(
         "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
@@ -69,28 +70,31 @@ class SAT(Method):
         momentum: Annotated[float, Field(ge=0, le=1)] = 0.9,
     ) -> None:
         super().__init__(task)
-        self.correction_start = task.epochs_of(PUBLISHED_START_SHARE) if correction_start is None else correction_start
+        self.correction_start = task.epochs_of(self.start_share) if correction_start is None else correction_start
         self.momentum = momentum
         self.network = task.network()
         self.target = task.class_table(one_hot=True)
 
     def step(self, batch: Batch, clock: Clock) -> Step:
-        """Compute cross entropy with the given label up to E_s, then with the weighted target."""
+        """Compute cross entropy with the given label up to E_s, then with the updated target."""
         logits = self.network(batch.x).logits
         if clock.epoch <= self.correction_start:
             loss = batch.mean(cross_entropy(logits, batch.label))
         else:
             self.target.blend(batch.index, logits.detach().softmax(1), self.momentum)
-            target = self.target.read(batch.index)
-            weight = target.amax(1)
-            loss = batch.mean(weight * cross_entropy(logits, target)) / batch.mean(weight)
+            loss = self.loss(batch, logits, self.target.read(batch.index))
         return Step({"cross_entropy": loss}, seen=logits.detach())
+
+    def loss(self, batch: Batch, logits: Tensor, target: Tensor) -> Tensor:
+        """Return cross entropy with the targets, weighted by how certain they are."""
+        weight = target.amax(1)
+        return batch.mean(weight * cross_entropy(logits, target)) / batch.mean(weight)
 
     def advice(self, problem: Problem) -> list[str]:
         """Warn of labels that keep more than half of their weight in the targets."""
         if problem != "settings":
             return super().advice(problem)
-        default = self.task.epochs_of(PUBLISHED_START_SHARE)
+        default = self.task.epochs_of(self.start_share)
         return warn_of_few_updates(self.task, self.correction_start, self.momentum, default)
 
     def target_tables(self) -> list[TargetTable]:

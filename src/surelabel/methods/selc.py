@@ -30,30 +30,14 @@ verdict is the default, the running mean of p at the given label: its AUROC ther
 and 0.893, and 0.981 and 0.932: it loses more where the start is late than it gains where it is not.
 """
 
-from typing import Annotated
+from torch import Tensor
 
-from pydantic import Field, NonNegativeInt
-
-from surelabel.core import (
-    Batch,
-    Candidates,
-    Clock,
-    Method,
-    Problem,
-    Rows,
-    Step,
-    TargetTable,
-    Task,
-    Verdict,
-)
+from surelabel.core import Batch
 from surelabel.core.losses import cross_entropy
-from surelabel.core.tables import EVERY_FORM
-from surelabel.methods._targets import warn_of_few_updates
-
-PUBLISHED_START_SHARE = 30 / 200
+from surelabel.methods.sat import SAT
 
 
-class SELC(Method):
+class SELC(SAT):
     """Targets that drift from the given labels to the predictions, after a start without them.
 
     Options:
@@ -64,48 +48,9 @@ class SELC(Method):
 
     paper = "Lu and He: SELC: Self-Ensemble Label Correction Improves Learning with Noisy Labels, IJCAI"
     year = 2022
-    kind = "label correction"
     when = "You want to see what CAR gains from tau: it is CAR without it. Set `correction_start` early."
-    table_forms = EVERY_FORM
-    candidates = Candidates(
-        "The published share; the epochs are ours, for networks that memorise soon.", correction_start=(None, 5, 2)
-    )
+    start_share = 30 / 200
 
-    def __init__(
-        self,
-        task: Task,
-        *,
-        correction_start: NonNegativeInt | None = None,
-        momentum: Annotated[float, Field(ge=0, le=1)] = 0.9,
-    ) -> None:
-        super().__init__(task)
-        self.correction_start = task.epochs_of(PUBLISHED_START_SHARE) if correction_start is None else correction_start
-        self.momentum = momentum
-        self.network = task.network()
-        self.target = task.class_table(one_hot=True)
-
-    def step(self, batch: Batch, clock: Clock) -> Step:
-        """Compute cross entropy with the given label up to T, then with the updated target."""
-        logits = self.network(batch.x).logits
-        if clock.epoch <= self.correction_start:
-            loss = cross_entropy(logits, batch.label)
-        else:
-            self.target.blend(batch.index, logits.detach().softmax(1), self.momentum)
-            loss = cross_entropy(logits, self.target.read(batch.index))
-        return Step({"cross_entropy": batch.mean(loss)}, seen=logits.detach())
-
-    def advice(self, problem: Problem) -> list[str]:
-        """Warn of labels that keep more than half of their weight in the targets."""
-        if problem != "settings":
-            return super().advice(problem)
-        default = self.task.epochs_of(PUBLISHED_START_SHARE)
-        return warn_of_few_updates(self.task, self.correction_start, self.momentum, default)
-
-    def target_tables(self) -> list[TargetTable]:
-        """Return the table of t."""
-        return [TargetTable(self.target)]
-
-    def verdict(self, rows: Rows) -> Verdict:
-        """Return the default quality, and t, normalised."""
-        target = self.target.read(rows.index)
-        return Verdict(rows.mean_given_probability, target / target.sum(1, keepdim=True))
+    def loss(self, batch: Batch, logits: Tensor, target: Tensor) -> Tensor:
+        """Return cross entropy with the targets, all of which weigh the same."""
+        return batch.mean(cross_entropy(logits, target))
