@@ -10,6 +10,7 @@ import numpy as np
 from surelabel.data.label_file import read_label_file
 from surelabel.errors import DataError
 from surelabel.reporting.reported_run import ReportedRun
+from surelabel.verdicts.measures import auroc
 
 ID_COLUMNS = ("id", "sample_id", "image_id", "index", "")
 """Accepted names of the id column, in order of preference; pandas leaves its index unnamed."""
@@ -114,6 +115,4 @@ def _rank_correlation(ours: np.ndarray, theirs: np.ndarray) -> float:
 def _aurocs(ours: np.ndarray, theirs: np.ndarray, wrong: np.ndarray | None) -> tuple[float, float] | None:
     if wrong is None or not 0 < wrong.sum() < len(wrong):
         return None
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(wrong, -ours)), float(roc_auc_score(wrong, -theirs))
+    return auroc(ours, wrong), auroc(theirs, wrong)

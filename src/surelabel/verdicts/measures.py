@@ -47,14 +47,14 @@ def auroc(rank: np.ndarray, is_wrong: np.ndarray) -> float:
 def average_precision(rank: np.ndarray, is_wrong: np.ndarray) -> float:
     """Return the mean over wrong labels of the precision among all of at most their rank."""
     wrong, right = _count_by_rank(rank, is_wrong)
-    precision = np.cumsum(wrong) / np.maximum(np.cumsum(wrong + right), 1)
+    precision = np.cumsum(wrong) / np.cumsum(wrong + right)
     return float((wrong * precision).sum() / wrong.sum())
 
 
 def _count_by_rank(rank: np.ndarray, is_wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many wrong and right labels have each rank, from 0 on."""
-    size = int(rank.max()) + 1
-    return np.bincount(rank[is_wrong], minlength=size), np.bincount(rank[~is_wrong], minlength=size)
+    """Return how many wrong and right labels have each rank, from the lowest on."""
+    ranks, place = np.unique(rank, return_inverse=True)
+    return np.bincount(place[is_wrong], minlength=len(ranks)), np.bincount(place[~is_wrong], minlength=len(ranks))
 
 
 def _shared_ranks(ranked: dict[str, np.ndarray]) -> np.ndarray:
