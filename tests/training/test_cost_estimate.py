@@ -1,6 +1,9 @@
 """The estimate that `surelabel plan` makes before anything starts."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -58,6 +61,27 @@ def test_memory_is_that_of_inputs_tables_and_weights(repeated):
     num_weights = (4 * 8 + 8) + (8 * 2 + 2) + (8 + 1)
     assert found.bytes["weights and optimiser"] == 3 * 4 * num_weights
     assert found.peak_bytes > sum(found.bytes.values())
+
+
+@pytest.mark.training
+def test_a_run_needs_no_more_memory_than_the_plan_says(tmp_path):
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 10, 3000)
+    x = (rng.normal(size=(10, 16))[label] + rng.normal(size=(3000, 16))).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, y=label)
+
+    def peak_of(*arguments):
+        command = [sys.executable, "-m", "surelabel", *arguments]
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            printed = process.stdout.read()
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        return printed, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+    printed, _ = peak_of("plan", "data.npz", "--epochs", "1", "--json")
+    _, peak = peak_of("fit", "data.npz", "--epochs", "1", "--out", "run")
+    assert peak <= json.loads(printed)["peak_bytes"]
 
 
 def test_time_is_the_timed_step_for_every_step_of_the_run(repeated):

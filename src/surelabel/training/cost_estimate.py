@@ -24,6 +24,7 @@ from surelabel.core.state import SampleStore
 from surelabel.data.corpus import Corpus
 from surelabel.data.duplicates import DuplicateGroup, find_duplicates, find_leaked_rows, hash_rows
 from surelabel.data.inputs import Inputs
+from surelabel.data.neighbours import CHUNK_VALUES, MOST_ROWS
 from surelabel.engine.loop import Interrupted
 from surelabel.engine.record import SampleRecord
 from surelabel.runs.run_dir import RunDir
@@ -48,6 +49,8 @@ FEATURE_BYTES, WORKING_BYTES, CHUNK_BYTES, IMAGE_FEATURES = 16, 24, 2**29, 1024
 """Bytes of the second opinion: of a feature, of a row's value in a feature map or of a class, and
 of a chunk of rows if all would be too many; and the features of an image. They fit the peaks in
 docs/results/million.md."""
+DISTANCE_BYTES = 16
+"""Bytes of a distance between two rows while neighbours are looked for."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,9 @@ def _count_verdict(config: RunConfig, corpus: Corpus) -> int:
     values = num_rows * max(num_classes, affordable_landmarks(num_rows, num_classes))
     # Feature maps have fewer columns than landmarks, so that twice as many rows may still be kept.
     is_kept = values <= 2 * WHOLE_VALUES
-    return columns + features + (min(values, WHOLE_VALUES) * WORKING_BYTES if is_kept else CHUNK_BYTES)
+    working = min(values, WHOLE_VALUES) * WORKING_BYTES if is_kept else CHUNK_BYTES
+    distances = min(num_rows**2, CHUNK_VALUES) * DISTANCE_BYTES if num_rows <= MOST_ROWS else 0
+    return columns + features + working + distances
 
 
 def _peak_bytes(uses: dict[str, int]) -> int:
