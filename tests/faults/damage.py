@@ -46,7 +46,7 @@ KINDS: dict[str, Callable[[bytes, Random], bytes]] = {
     "garbage": lambda content, random: random.randbytes(len(content)),
     "nothing": lambda _content, _random: b"",
 }
-FOLDER = "a folder in its place"
+FOLDER, GONE = "a folder in its place", "a lost file"
 
 
 def run_damage(options: Options) -> Tally:
@@ -57,7 +57,7 @@ def run_damage(options: Options) -> Tally:
         for scene in (finished, unfinished)
         for path in sorted((scene / "run").rglob("*"))
         if path.is_file() and path.stat().st_size
-        for kind in (*KINDS, FOLDER)
+        for kind in (*KINDS, FOLDER, GONE)
     ]
     options.random("order").shuffle(cases)
     cases = cases[: options.count]
@@ -106,6 +106,8 @@ def try_damage(scene: Path, name: str, kind: str, command: str, options: Options
         return fault
     if _is_named(name, _complaints(ended)):
         return None
+    if (name, kind) == ("run/done", GONE) and "this run has not ended" in ended.stderr:
+        return None  # a run without that file has not ended
     if ended.code != whole.code:
         return f"does not name the file: {ended.describe()}"
     different = _differences(folder, expected, str(Path(name).relative_to("run")))
@@ -128,7 +130,7 @@ def _damage(path: Path, kind: str, random: Random) -> None:
     path.unlink()
     if kind == FOLDER:
         path.mkdir()
-    else:
+    elif kind != GONE:
         path.write_bytes(KINDS[kind](content, random))
 
 

@@ -10,6 +10,8 @@ CASES = [
     ("finished", "config.json", "a lost end", "audit"),
     ("finished", "data.json", "garbage", "predict"),
     ("finished", "metrics.jsonl", "garbage", "report"),
+    ("finished", "metrics.jsonl", "a lost file", "report"),
+    *(("finished", "done", "a lost file", command) for command in ("export", "resume")),
     ("finished", "samples.parquet", "eight flipped bits", "export"),
     ("finished", "model.safetensors", "flipped bits in the last quarter", "predict"),
     ("finished", "decisions.jsonl", "a flipped bit", "export"),
@@ -22,6 +24,7 @@ CASES = [
     ("finished", "done", "nothing", "audit"),
     ("unfinished", "state.pt", "flipped bits in the last quarter", "resume"),
     ("unfinished", "labels.parquet", "a folder in its place", "resume"),
+    ("unfinished", "state.pt", "a lost file", "resume"),
 ]
 
 

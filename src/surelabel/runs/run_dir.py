@@ -280,7 +280,7 @@ class RunDir:
 
     def metrics(self) -> list[dict[str, Any]]:
         """Return one mapping per finished epoch."""
-        if not (self.path / METRICS_FILE).exists():
+        if not self.has(METRICS_FILE):
             return []
         file = self.checked(METRICS_FILE)
         # A line that is not UTF-8 is not JSON either.
