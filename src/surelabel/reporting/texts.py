@@ -23,8 +23,8 @@ class MarkedTexts:
         if not self.has_marks:
             return None
         return (
-            "Marked words speak for the given label (red, dotted) or for the suggested one (green): without the "
-            "word, the network believes less in that label."
+            "Marked words speak for the given label (blue, dotted) or for the suggested one (purple): without "
+            "the word, the network believes less in that label."
         )
 
 
