@@ -62,6 +62,13 @@ CHOSEN: dict[str, dict] = {
 """The choices of `--tune` that are not the default."""
 NUM_BEST, MORE_SEEDS = 4, (3, 4)
 COLUMNS = ("method", "seeds", "test", "std", "best_oracle", "auroc", "correction", "memorised", "passes")
+ORIGIN = (
+    "    python benchmarks/leaderboard.py --folder runs/leaderboard --write docs/results",
+    "",
+    "1,438 training digits, MLP 256-256, 100 epochs, on 2 CPU cores; what the columns mean and how options were",
+    "chosen: [the leaderboard](index.md#the-leaderboard).",
+)
+"""What stands above a table."""
 
 
 def make_config(method: str, noise: str, seed: int, options: dict, validation: float = 0.0) -> dict:
@@ -214,7 +221,7 @@ def main() -> None:
         if arguments.write:
             arguments.write.mkdir(parents=True, exist_ok=True)
             name = f"leaderboard-{slug(noise).strip('-')}"
-            page = [f"# Leaderboard: digits, {noise}", "", *as_markdown(rows), ""]
+            page = [f"# Leaderboard: digits, {noise}", "", *ORIGIN, "", *as_markdown(rows), ""]
             (arguments.write / f"{name}.md").write_text("\n".join(page), encoding="utf-8")
             with (arguments.write / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
                 writer = csv.DictWriter(file, COLUMNS)
