@@ -11,7 +11,7 @@ from tests.conftest import write_blobs
 import surelabel
 from surelabel.api import Interrupted, make_config
 from surelabel.console import ProgressLines
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, RunError
 from surelabel.training import build, folds
 from surelabel.training.cost_estimate import plan
 
@@ -132,6 +132,18 @@ class TestResume:
         assert pq.read_table(run.path / "samples.parquet").equals(pq.read_table(whole.path / "samples.parquet"))
         assert run.second_opinion() == whole.second_opinion()
         assert {file.name for file in run.path.iterdir()} == {file.name for file in whole.path.iterdir()}
+
+    @pytest.mark.parametrize("name", ["folds", "folds/1"])
+    def test_a_fold_is_not_written_through_a_link(self, data, tmp_path, name):
+        with pytest.raises(Interrupted):
+            surelabel.fit(data, tmp_path / "run", settings=STOPPED, interrupt=stopping(3))
+        (tmp_path / "victim").mkdir()
+        link = tmp_path / "run" / name
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(tmp_path / "victim")
+        with pytest.raises(RunError, match=f"{name}: is a link to"):
+            surelabel.resume(tmp_path / "run")
+        assert list((tmp_path / "victim").iterdir()) == []
 
     def test_a_fold_that_has_ended_is_not_trained_again(self, data, tmp_path):
         with pytest.raises(Interrupted):

@@ -44,6 +44,7 @@ def figures(
     """
     from surelabel import api
     from surelabel.data.protected_files import refuse_overwriting_inputs
+    from surelabel.files import refuse_link
     from surelabel.paper.figures import find_figure
     from surelabel.paper.figures.panel_runs import find_runs
 
@@ -51,7 +52,9 @@ def figures(
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
     found = find_runs(places, api.reopen_data)
     refuse_overwriting_inputs(out, [one.run for one in found])
-    out = out or places[0] / "figures"
+    if out is None:
+        out = places[0] / "figures"
+        refuse_link(out)  # a run from elsewhere may hold one
     wanted = _list_all(found) if chosen is None else [(chosen, found)]
     files = {figure.number or figure.name: _draw(figure, shown, out, name == ALL) for figure, shown in wanted}
     files = {key: written for key, written in files.items() if written}

@@ -79,6 +79,7 @@ def assign_folds(corpus: Corpus, num_folds: int, seed: int) -> np.ndarray:
 def _judge_fold(setup: Setup, number: int, fold_of: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return (n, K) log-probabilities of the rows of a fold, trained now or before."""
     run_dir = RunDir(setup.run_dir.path / FOLDS_FOLDER / str(number + 1))
+    refuse_link(run_dir.path)
     if (run_dir.path / PREDICTIONS).is_file():
         before: np.ndarray = run_dir.tensors(PREDICTIONS)["log_probability"].numpy()
         return before
