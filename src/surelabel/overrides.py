@@ -75,6 +75,12 @@ class _YamlLoader(yaml.SafeLoader):
     YAML 1.1 would read 1e-3 as text and 2020-01-01 as a date.
     """
 
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Copy what `<<` names into a mapping, which a few lines of anchors could make huge."""
+        super().flatten_mapping(node)
+        if len(node.value) > _MAX_REPEATED:
+            raise ValueError(f"it merges more than {_MAX_REPEATED:,} values")
+
 
 _YamlLoader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]

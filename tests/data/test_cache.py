@@ -112,6 +112,15 @@ class TestArray:
         np.testing.assert_array_equal(get(fill), EXPECTED)
         assert fill.calls == 1
 
+    @pytest.mark.parametrize("suffix", ["npy", "json"])
+    def test_a_pipe_is_not_read(self, folder, suffix):
+        get(Fill())
+        (folder / f"{KEY}.{suffix}").unlink()
+        os.mkfifo(folder / f"{KEY}.{suffix}")
+        fill = Fill()
+        np.testing.assert_array_equal(get(fill), EXPECTED)
+        assert fill.calls == 1
+
     def test_a_failing_fill_leaves_no_file_and_raises_its_error(self, folder):
         def fill(out):
             raise OSError("the data cannot be read")

@@ -190,6 +190,9 @@ class TestYaml:
         ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
         + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
     )
+    MERGED_LAUGHS = "\n".join(
+        ["a0: &a0 {x: 1}"] + [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 3)}], k{n}: 1}}" for n in range(1, 26)]
+    )
 
     @pytest.mark.parametrize(
         ("text", "fault"),
@@ -199,6 +202,7 @@ class TestYaml:
             ("data: " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
             ("data: " + "{a: " * 20_000 + "}" * 20_000, "nested too deeply"),
             (LAUGHS, "repeat more than 100,000 values"),
+            (MERGED_LAUGHS, "merges more than 100,000 values"),
             ("? [1, 2]\n: 3", "unhashable key"),
             ("1: 2\ndata: {source: a.npz}", "1: "),
             ("data: !!python/object/apply:os.system [ls]", "python"),
@@ -212,6 +216,7 @@ class TestYaml:
             "deep-list",
             "deep-map",
             "laughs",
+            "merged-laughs",
             "key",
             "number-key",
             "tag",

@@ -98,6 +98,21 @@ def test_a_pipe_in_the_place_of_the_checksums_is_refused(scene, call):
     assert "done/checksums.json: not readable as checksums" in result.stderr
 
 
+def test_a_pipe_in_the_place_of_a_manifest_is_refused(scene, call):
+    (scene / "done" / "export").mkdir()
+    os.mkfifo(scene / "done" / "export" / "export.json")
+    result = call("export", "done", "--undo")
+    assert result.exit_code == 2
+    assert "done/export/export.json: not a regular file" in result.stderr
+
+
+def test_figures_are_not_drawn_where_a_link_in_the_run_leads(scene, victim, call):
+    (scene / "done" / "figures").symlink_to(victim.parent)
+    result = call("figures", "all", "done")
+    assert result.exit_code == 2
+    assert "done/figures: is a link to" in result.stderr
+
+
 def test_leftovers_of_exports_are_removed_and_links_among_them_not_followed(scene, victim, done):
     for name in (".export.4711.tmp", ".export.0123456789abcdef.tmp"):
         for run in ("done", "stopped"):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from surelabel import files
-from surelabel.errors import RunError
+from surelabel.errors import RunError, SurelabelError
 
 _log = logging.getLogger("surelabel")
 _reported: set[str] = set()
@@ -100,6 +100,8 @@ def load_or_make(key: str, make: Make, fits: Callable[[Entry], bool] = _accept_a
 
 def find(key: str, fits: Callable[[Entry], bool] = _accept_any) -> Entry | None:
     """Return the entry of this key, or None if it is missing or damaged, or does not fit."""
+    if not (_file(key, "json").is_file() and _file(key, "npy").is_file()):  # nor a pipe, which may never end
+        return None
     try:
         about = json.loads(_file(key, "json").read_text(encoding="utf-8"))
         array = np.load(_file(key, "npy"), mmap_mode="r", allow_pickle=False)
@@ -187,7 +189,7 @@ def _commit(key: str, temporary: Path, array: np.ndarray, about: dict[str, Any])
         files.replace_text(_file(key, "json"), json.dumps({**about, _CHECKSUM: files.checksum(temporary)}))
         files.sync(temporary)
         temporary.replace(_file(key, "npy"))
-    except OSError as error:
+    except (OSError, SurelabelError) as error:
         _report_once(error)
         return Entry(array, about)
     return Entry(np.load(_file(key, "npy"), mmap_mode="r", allow_pickle=False), about)
@@ -214,7 +216,7 @@ def _report_waiting() -> None:
     _log.info("waiting for another process that prepares the same data")
 
 
-def _report_once(error: OSError | RunError) -> None:
+def _report_once(error: OSError | SurelabelError) -> None:
     """Log one line for each kind of failure, not for each array."""
     known = error.strerror or errno.errorcode.get(error.errno or 0) if isinstance(error, OSError) else str(error)
     reason = known or "unknown error"

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from surelabel.errors import RunError
+from surelabel.files import refuse_special_file
 
 FILE_NAME = "export.json"
 SCHEMA_VERSION = 1
@@ -29,6 +30,7 @@ def is_export(folder: Path) -> bool:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest and check that all its files are inside the folder."""
     file = folder / FILE_NAME
+    refuse_special_file(file, RunError)
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
