@@ -12,7 +12,11 @@ TESTS = {
     "hostile run directory": ("tests/runs/test_hostile_run.py",),
     "hostile encoder": ("tests/data/encoding/test_hostile_encoder.py",),
     "outputs onto inputs": ("tests/cli/test_overwriting.py",),
-    "hostile requests": ("tests/reviewing/test_access.py", "tests/reviewing/test_server.py"),
+    "hostile requests": (
+        "tests/reviewing/test_access.py",
+        "tests/reviewing/test_server.py",
+        "tests/reviewing/test_limits.py",
+    ),
 }
 
 

@@ -76,7 +76,7 @@ def run(
     fatal: int | str | None = None,
     kill_after: float | None = None,
     is_counted: bool = False,
-    save_every: float | None = None,
+    save_every: float | str | None = None,
     is_fresh: bool = False,
     environment: Mapping[str, str] | None = None,
     prepare: Callable[[], None] | None = None,

@@ -1,7 +1,7 @@
 """Ten kills over all stages of three methods; `make faults` does a hundred over all methods."""
 
 import pytest
-from kills import Target, make_target, repeat_until_done
+from kills import SAVES, Target, make_target, repeat_until_done
 from processes import run
 
 pytestmark = pytest.mark.training
@@ -27,6 +27,14 @@ def target_of(tmp_path_factory):
 def test_a_killed_run_ends_like_an_undisturbed_one(target_of, tmp_path, method, moment):
     target = target_of(method)
     folder = target.copy_scene(tmp_path / "killed")
-    fatal = max(1, round(moment * target.num_changes))
+    fatal = max(1, round(moment * target.count("every epoch")))
     assert run(target.words, folder, fatal=fatal, save_every=0).was_killed
+    assert repeat_until_done(target, folder) is None
+
+
+@pytest.mark.parametrize("saves", SAVES)
+def test_the_last_change_is_a_kill_however_often_a_run_saves(target_of, tmp_path, saves):
+    target = target_of("car")
+    folder = target.copy_scene(tmp_path / "killed")
+    assert run(target.words, folder, fatal=target.count(saves), save_every=SAVES[saves]).was_killed
     assert repeat_until_done(target, folder) is None

@@ -17,6 +17,8 @@ from typing import Any
 CHANGES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.link", "os.symlink")
 COUNT_FILE = "changes.count"
 """In the folder: how many changes a process that was not killed has made."""
+SECOND_EPOCH = "second epoch"
+"""A value of `save_every`: the state is saved after every second epoch."""
 
 
 class Hook:
@@ -44,13 +46,24 @@ class Hook:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+class EverySecondTime(float):
+    """Seconds between saves that have passed at every second look, whatever the clock says."""
+
+    looks = 0
+
+    def __le__(self, _seconds: float) -> bool:
+        self.looks += 1
+        return self.looks % 2 == 0
+
+
 def run_command(order: dict[str, Any], words: list[str]) -> None:
     """Run a command in this process as `python -m surelabel` does, under the order given."""
     import surelabel.cli
     from surelabel.engine import loop
 
-    if order.get("save_every") is not None:
-        loop.SAVE_EVERY = order["save_every"]  # 20 s, longer than a tiny run takes
+    save_every = order.get("save_every")
+    if save_every is not None:  # 20 s else, longer than a tiny run takes
+        loop.SAVE_EVERY = EverySecondTime() if save_every == SECOND_EPOCH else save_every
     if words[0] == "reproduce":
         _add_toy_table()
     if words[0] == "review":

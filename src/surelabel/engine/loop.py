@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -66,6 +67,8 @@ class Setup:
     progress: Progress
     interrupt: Callable[[], bool] = lambda: False
     """Called after each step: returns whether to save and stop."""
+    at_once: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Surrounds work that changes nothing of the engine: a signal raises Interrupted there."""
     after_epoch: Callable[["Engine"], None] = lambda _engine: None
     """Called by the first process after each epoch; must not change anything of the engine."""
 
@@ -267,7 +270,13 @@ class Engine:
         self.position.is_over = self.position.epoch >= stage.epochs
         distributed.broadcast_buffers(self.method)
         rate = rate_at(self._settings(stage), self._clock(stage, 0, 1))
-        row = self.metrics.close_epoch(rate, is_last=self._is_last_epoch())
+        try:
+            measured = self.metrics.measure(is_last=self._is_last_epoch())
+        except Interrupted:  # a resumed run measures again
+            self.position.is_open, self.position.is_over = True, False
+            self.save()
+            raise
+        row = self.metrics.close_epoch(rate, measured)
         if stage.keep == "best":
             self._keep_best(stage, row)
         self.history.append(row)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,6 +34,15 @@ CLEARLY_ABOVE = 0.05
 
 HELD_OUT = " held out"
 """Key of the held-out rows among the test sets; no test set has this name."""
+
+
+class Measured(NamedTuple):
+    """What passes over data at the end of an epoch have found."""
+
+    logits: Tensor | None
+    """(N, K) of the training rows, where steps return none."""
+    accuracy: dict[str, Any]
+    """What `Metrics.evaluate` returned; empty if it was not its turn."""
 
 
 class Metrics:
@@ -71,16 +80,25 @@ class Metrics:
         if self.gradient_share is not None:
             self.gradient_share.after_backward(batch, is_mixed)
 
-    def close_epoch(self, rate: float, is_last: bool) -> dict[str, Any]:
+    def measure(self, is_last: bool) -> Measured:
+        """Make the passes over data that the end of an epoch needs; nothing else changes.
+
+        A signal raises Interrupted here.
+        """
+        engine, epoch = self.engine, self.engine.position.run_epoch
+        looks = not engine.record.has_news and (is_last or epoch % LOOK_EVERY == 0)
+        evaluates = is_last or epoch % engine.config.train.evaluate_every == 0
+        with engine.setup.at_once():
+            return Measured(self._look() if looks else None, self.evaluate() if evaluates else {})
+
+    def close_epoch(self, rate: float, measured: Measured) -> dict[str, Any]:
         """Update the record, and return the metrics of the epoch that has just ended."""
         engine, epoch = self.engine, self.engine.position.run_epoch
-        if not engine.record.has_news and (is_last or epoch % LOOK_EVERY == 0):
-            self._look()
+        if measured.logits is not None:
+            engine.record.see_all(measured.logits)
         has_news, before = engine.record.has_news, engine.record.prediction
         engine.record.close_epoch(epoch)
-        row = self._row(rate)
-        if is_last or epoch % engine.config.train.evaluate_every == 0:
-            row.update(self.evaluate())
+        row = self._row(rate) | measured.accuracy
         row.update(self._on_training_rows(has_news))
         if has_news and (known := before >= 0).any():
             row["changed_predictions"] = share(engine.record.prediction[known] != before[known])
@@ -88,11 +106,10 @@ class Metrics:
             row["estimates"], engine.notes = engine.notes, {}
         return row
 
-    def _look(self) -> None:
-        """Fill the record by a pass over the training rows, for steps that return no logits."""
-        engine = self.engine
-        view = View(augment=False)
-        engine.record.see_all(engine.collect(lambda batch: engine.method.predict(batch.x).clamp(min=1e-30).log(), view))
+    def _look(self) -> Tensor:
+        """Return (N, K) log-probabilities of the training rows, if steps return no logits."""
+        method, view = self.engine.method, View(augment=False)
+        return self.engine.collect(lambda batch: method.predict(batch.x).clamp(min=1e-30).log(), view)
 
     def _row(self, rate: float) -> dict[str, Any]:
         position = self.engine.position

@@ -1,6 +1,6 @@
 """The end of a run: a verdict on every label, the weights, and a summary."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
@@ -26,23 +26,32 @@ HISTORY = {"mean_given_probability": np.nan, "mean_margin": np.nan, "first_learn
 """Columns from the record, with their value for rows that were not trained on."""
 
 
-def collect_columns(engine: Engine) -> dict[str, Any]:
+def collect_columns(engine: Engine, after_chunk: Callable[[], None] = lambda: None) -> dict[str, Any]:
     """Return the columns of samples.parquet, first of the training and then of the held-out rows.
 
     It makes one pass over each. All ranks must call it, and all receive the columns; "target",
-    "probability" and, if the record kept it, "mean_probability" are TopK tables.
+    "probability" and, if the record kept it, "mean_probability" are TopK tables. All ranks call
+    `after_chunk` at the same places, so that it can make them stop together.
     """
     engine.method.eval()
     train, held_out = engine.setup.corpus.train, engine.setup.corpus.validation
-    columns = describe_rows(train, "train", "training") | join_chunks(_judge_trained(engine), len(train))
+    columns = describe_rows(train, "train", "training") | join_chunks(
+        _calling(after_chunk, _judge_trained(engine)), len(train)
+    )
     columns = _confirm(columns, train.trusted)
     if held_out is None:
         return columns
-    judged = join_chunks(_judge_held_out(engine, held_out), len(held_out))
+    judged = join_chunks(_calling(after_chunk, _judge_held_out(engine, held_out)), len(held_out))
     others = describe_rows(held_out, "validation", "prediction") | judged
     others = _confirm(others, held_out.trusted)
     unknown = np.full(len(held_out), np.nan, dtype=np.float32)  # evidence that only training provides
     return {name: _concatenate([values, others.get(name, unknown)]) for name, values in columns.items()}
+
+
+def _calling(after_chunk: Callable[[], None], chunks: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for chunk in chunks:
+        yield chunk
+        after_chunk()
 
 
 def describe_rows(examples: Examples, split: str, verdict: str) -> dict[str, Any]:

@@ -10,13 +10,14 @@ import torch
 from surelabel import noise
 from surelabel.config import RunConfig
 from surelabel.console import Silent
+from surelabel.core.collective import world_size
 from surelabel.core.method import Method
 from surelabel.data.corpus import Corpus
 from surelabel.data.encoding import stored
 from surelabel.data.encoding.encode import encode_all, find_encoder
 from surelabel.engine import distributed
-from surelabel.engine.loop import Engine, Progress, Setup
-from surelabel.engine.signals import stop_on_signals
+from surelabel.engine.loop import Engine, Interrupted, Progress, Setup
+from surelabel.engine.signals import Stop, stop_on_signals
 from surelabel.engine.trajectory import Trajectory
 from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
@@ -97,11 +98,12 @@ def train(
             fabric=fabric,
             progress=progress,
             interrupt=interrupt or stop,
+            at_once=_at_once_alone(stop),
             after_epoch=EarlySuspects(run_dir, raw, progress).after_epoch,
         )
         engine = Engine(setup)
         engine.run(resume=run_dir.state_file.exists())
-        _write_results(engine, run_dir, folds.predict_left_out(engine), known)
+        _write_results(engine, run_dir, folds.predict_left_out(engine), known, stop)
         distributed.wait_for_all()
     return run_dir
 
@@ -144,7 +146,7 @@ def _claim(
 
 
 def _write_results(
-    engine: Engine, run_dir: RunDir, left_out: dict[str, np.ndarray], known: second_opinion.TrainingRows
+    engine: Engine, run_dir: RunDir, left_out: dict[str, np.ndarray], known: second_opinion.TrainingRows, stop: Stop
 ) -> None:
     """Judge every label and write the results; every rank takes part, the first one writes.
 
@@ -152,17 +154,40 @@ def _write_results(
     opinion that the method may have asked for.
 
     `done` comes last and the state is deleted after it: a crash at any point leaves a run that can
-    be resumed, and the same files are then written again.
+    be resumed, and the same files are then written again. After a signal the state is saved first.
     """
-    columns, weights = collect_columns(engine), weights_of(engine)
+    with contextlib.suppress(Interrupted):  # every rank must hear of it
+        columns, weights = _collect(engine, stop)
+        if distributed.is_first():
+            with stop.at_once():
+                found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns, left_out, known)
+                write_verdict(run_dir, columns, found, engine.record.trajectory)
+                run_dir.write_tensors(run_dir.weights_file.name, weights)
+    if distributed.any_rank(stop(), engine.device):
+        engine.save()
+        raise Interrupted
     if not distributed.is_first():
         return
-    found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns, left_out, known)
-    write_verdict(run_dir, columns, found, engine.record.trajectory)
-    run_dir.write_tensors(run_dir.weights_file.name, weights)
     run_dir.rewrite_metrics(engine.history)
     run_dir.write_json("done", summarise(engine))
     discard_state(run_dir)
+
+
+def _collect(engine: Engine, stop: Stop) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """Return columns and weights; all ranks raise Interrupted if one was asked to stop."""
+
+    def agree() -> None:
+        if distributed.any_rank(stop(), engine.device):
+            raise Interrupted
+
+    with _at_once_alone(stop)():
+        agree()
+        return collect_columns(engine, agree), weights_of(engine)
+
+
+def _at_once_alone(stop: Stop) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Return what stops work at once; processes that wait for each other must agree first."""
+    return stop.at_once if world_size() == 1 else contextlib.nullcontext
 
 
 def write_verdict(
