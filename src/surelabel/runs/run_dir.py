@@ -229,7 +229,6 @@ class RunDir:
     def write_table(self, name: str, columns: Mapping[str, Any]) -> None:
         """Write a parquet file, whole; two-dimensional arrays become lists."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         def column(values: Any) -> Any:
             if isinstance(values, pa.Array):
@@ -239,7 +238,7 @@ class RunDir:
             return pa.array(values, from_pandas=True)  # NaN means unknown: null
 
         table = pa.table({key: column(values) for key, values in columns.items()})
-        self.write(name, lambda path: pq.write_table(table, path))
+        self.write(name, lambda path: files.write_parquet(path, table))
 
     def write_samples(self, columns: Mapping[str, Any]) -> None:
         """Write samples.parquet; a column may be an array or a TopK."""
