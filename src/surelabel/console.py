@@ -38,14 +38,30 @@ def _console(**options: Any) -> "Console":
     return Console(**options)
 
 
+@contextlib.contextmanager
+def _naming_stdout() -> Iterator[None]:
+    """Say in errors of the disk that it was stdout that could not be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+@_naming_stdout()
 def say(text: str = "") -> None:
     """Print a line on stdout."""
     if not has_nonzero_rank():
         import typer
 
-        typer.echo(text)
+        typer.echo(printable(text))
 
 
+def printable(text: str) -> str:
+    r"""Return a text as UTF-8 can hold it: other bytes of a path become \udcff, as in JSON."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@_naming_stdout()
 def say_prose(text: str) -> None:
     """Print sentences on stdout, wrapped at words on a terminal and left whole elsewhere."""
     terminal = _console(highlight=False, markup=False)
@@ -88,6 +104,7 @@ def is_terminal() -> bool:
     return terminal.is_interactive and terminal.encoding.startswith("utf")
 
 
+@_naming_stdout()
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool = False) -> None:
     """Print a table on stdout, numbers aligned right.
 

@@ -50,8 +50,8 @@ def replace(path: Path, write: Callable[[Path], Any], record: Callable[[str], An
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    """Write a text file atomically; bytes of a path that are not UTF-8 are escaped as in JSON."""
+    replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8", errors="backslashreplace"))
 
 
 def replace_stream(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -62,6 +62,14 @@ def replace_stream(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
             write(file)
 
     replace(path, fill)
+
+
+def write_parquet(path: Path, table: Any) -> None:
+    """Write an arrow table; pyarrow itself opens only files whose path is UTF-8."""
+    import pyarrow.parquet as pq
+
+    with path.open("wb") as file:
+        pq.write_table(table, file)
 
 
 def replace_bytes(path: Path, content: bytes) -> None:

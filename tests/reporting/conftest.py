@@ -11,7 +11,7 @@ import torch
 from surelabel import api
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.reporting import write_report
-from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
+from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
 from surelabel.verdicts import audit
 
@@ -131,7 +131,7 @@ def made_run(path: Path, template: RunDir, num_samples: int, num_classes: int) -
     columns |= {"given_probability": share, "mean_given_probability": share, "mean_margin": share, "tau": share}
     columns |= {"first_learned": zero, "forgotten": zero, "target": one_hot, "probability": one_hot}
     run.write_table("samples.parquet", columns)
-    data = {"schema": SCHEMA_VERSION, "class_names": names, "input_shape": [3, 224, 224], "num_train": num_samples}
+    data = {"schema": 1, "class_names": names, "input_shape": [3, 224, 224], "num_train": num_samples}
     run.write_json("data.json", data | {"num_validation": 0, "tests": {}, "fingerprint": ""})
     run.write_json("done", {"epochs": 6, "last": json.loads((path / "metrics.jsonl").read_text().splitlines()[-1])})
     return run

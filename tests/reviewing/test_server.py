@@ -282,3 +282,11 @@ def test_a_port_that_is_taken(copied, corpus_of):
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"--port {port}: .*; 0 chooses a free one"):
             serve(run, corpus_of(run), port, ready=lambda _: None)
+
+
+def test_a_run_that_is_moved_away_meanwhile_is_an_error(copied, corpus_of, monkeypatch):
+    run = copied("images")
+    corpus, away = corpus_of(run), run.path.with_name("away")
+    monkeypatch.setattr("uvicorn.Server.run", lambda *_, **__: run.path.rename(away))
+    with pytest.raises(RunError, match=f"{run.path}: was moved or deleted during the review"):
+        serve(run, corpus, ready=lambda _: None)

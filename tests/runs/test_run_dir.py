@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from surelabel.config import RunConfig
 from surelabel.errors import ConfigError, RunError
-from surelabel.runs import checksums
+from surelabel.runs import checksums, tables
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
+
+DATA = {"schema": SCHEMA_VERSION, "class_names": ["a", "b"], "input_shape": [2], "fingerprint": ""}
+DATA |= {"num_train": 1, "num_validation": 0}
 
 HOLD = """
 import sys
@@ -81,11 +85,11 @@ class TestWriting:
         assert names(run) == []
 
     def test_json_is_checked_before_it_is_written(self, run):
-        run.write_json("data.json", {"schema": 1})
+        run.write_json("data.json", DATA)
         for content in ({"x": float("nan")}, {"x": object()}):
             with pytest.raises((ValueError, TypeError)):
                 run.write_json("data.json", content)
-        assert run.data() == {"schema": 1}
+        assert run.data() == DATA
 
 
 class TestLock:
@@ -124,7 +128,7 @@ class TestLock:
 
 class TestOpening:
     def test_a_run(self, run):
-        run.write_json("data.json", {"schema": SCHEMA_VERSION})
+        run.write_json("data.json", DATA)
         assert RunDir.open(run.path).path == run.path
         assert RunDir.open(str(run.path)).path == run.path
 
@@ -219,7 +223,7 @@ class TestTables:
             "labels.parquet",
             {"id": np.array(["a", "b", "ü"]), "given": np.array([1, 0, 1]), "probability": probability},
         )
-        table = run.labels()
+        table = pq.read_table(run.path / "labels.parquet")
         assert table["id"].to_pylist() == ["a", "b", "ü"]
         assert table["given"].to_pylist() == [1, 0, 1]
         assert table["probability"].to_pylist() == probability.tolist()
@@ -227,11 +231,11 @@ class TestTables:
     def test_vectors_need_not_be_contiguous(self, run):
         values = np.arange(6.0).reshape(2, 3).T
         run.write_table("labels.parquet", {"v": values})
-        assert run.labels()["v"].to_pylist() == values.tolist()
+        assert pq.read_table(run.path / "labels.parquet")["v"].to_pylist() == values.tolist()
 
     def test_no_rows(self, run):
         run.write_table("labels.parquet", {"id": np.array([], dtype=str), "v": np.empty((0, 3), dtype=np.float32)})
-        assert run.labels().num_rows == 0
+        assert pq.read_table(run.path / "labels.parquet").num_rows == 0
 
     def test_columns_of_different_length_leave_nothing(self, run):
         with pytest.raises(Exception, match="length"):
@@ -256,7 +260,10 @@ class TestTables:
         message(caught)
 
     def test_samples_are_of_a_finished_run(self, run):
-        run.write_table("samples.parquet", {"id": np.array(["a"])})
+        text, none, soft = {name: ["a"] for name in tables.TEXTS}, {name: [0] for name in tables.CLASSES}, [[1.0, 0.0]]
+        numbers = {name: [0.5] for name in ("quality", "p_wrong", *tables.NUMBERS)}
+        run.write_table("samples.parquet", {**text, **none, **numbers, "target": soft, "probability": soft})
+        run.write_json("data.json", DATA)
         assert not run.is_done
         with pytest.raises(RunError, match=f"has not ended; finish it with: surelabel resume {run.path}"):
             run.samples()

@@ -71,7 +71,8 @@ def write_run(
         run.write_table(CALIBRATION_FILE, calibration.to_columns())
         samples["p_wrong"] = calibration.p_wrong
     run.write_samples(samples)
-    run.write_json("data.json", {"schema": schema, "class_names": list(NAMES)})
+    data = {"schema": schema, "class_names": list(NAMES), "input_shape": [2], "fingerprint": ""}
+    run.write_json("data.json", {**data, "num_train": num_rows - held_out, "num_validation": held_out})
     (path / "done").touch()
     return run
 

@@ -126,9 +126,12 @@ def report(run: "RunDir", seconds: float, json: bool) -> None:
     """Print the summary of a finished run."""
     if console.has_nonzero_rank():
         return
+    from surelabel.runs.run_dir import METRICS_FILE
     from surelabel.verdicts import audit
 
-    table, rows = audit(run), run.metrics()
+    rows, table = run.metrics(), audit(run)
+    if not rows:
+        raise RunError(f"{run.path / METRICS_FILE}: holds no epoch of this finished run; restore it from a copy")
     tested = [next(iter(row["tests"].values()))["top1"] for row in rows if row.get("tests")]
     result = {
         "run": run.path,

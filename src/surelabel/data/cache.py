@@ -53,10 +53,18 @@ def _accept_any(_found: Entry) -> bool:
 
 
 def folder() -> Path:
-    """Return $SURELABEL_CACHE, else $XDG_CACHE_HOME/surelabel, else ~/.cache/surelabel."""
+    """Return $SURELABEL_CACHE, else $XDG_CACHE_HOME/surelabel, else ~/.cache/surelabel.
+
+    A user without a home directory gets a folder that cannot be made, and so goes without a cache.
+    """
     if chosen := os.environ.get("SURELABEL_CACHE"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "surelabel"
+    if chosen := os.environ.get("XDG_CACHE_HOME"):
+        return Path(chosen) / "surelabel"
+    try:
+        return Path.home() / ".cache" / "surelabel"
+    except RuntimeError:
+        return Path(os.devnull) / "surelabel"
 
 
 def make_key(*parts: object) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.exporting.material import Material
-from surelabel.files import replace_csv
+from surelabel.files import replace_csv, write_parquet
 
 LABEL_ISSUES = "label_issues.parquet"
 DATALAB = "datalab"
@@ -91,6 +91,5 @@ def _report(material: Material, issues: dict[str, np.ndarray], summary: list[tup
 
 def _write_parquet(path: Path, columns: dict[str, Any]) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    pq.write_table(pa.table({name: pa.array(values) for name, values in columns.items()}), path)
+    write_parquet(path, pa.table({name: pa.array(values) for name, values in columns.items()}))

@@ -47,7 +47,7 @@ def _write_split(path: Path, material: Material, rows: np.ndarray) -> None:
     import pyarrow.parquet as pq
 
     schema = _schema(material)
-    with pq.ParquetWriter(path, schema) as writer:
+    with path.open("wb") as file, pq.ParquetWriter(file, schema) as writer:
         for start in range(0, len(rows), ROWS_AT_ONCE):
             part = rows[start : start + ROWS_AT_ONCE].tolist()
             columns = dict(_columns(material, part))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.exporting.selection import Cleaned
-from surelabel.files import replace_csv
+from surelabel.files import replace_csv, write_parquet
 from surelabel.runs.decisions import REMOVE, UNSURE, Decision
 from surelabel.runs.decisions_csv import write_decisions
 from surelabel.runs.samples import TopK
@@ -105,9 +105,8 @@ def _write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:
 
 def _write_cleaned_parquet(path: Path, cleaned: Cleaned) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    pq.write_table(pa.table({name: pa.array(values.tolist()) for name, values in cleaned.columns.items()}), path)
+    write_parquet(path, pa.table({name: pa.array(values.tolist()) for name, values in cleaned.columns.items()}))
 
 
 def _write_issues(path: Path, cleaned: Cleaned) -> None:
@@ -124,7 +123,6 @@ def _write_issues(path: Path, cleaned: Cleaned) -> None:
 def _write_hugging_face(path: Path, cleaned: Cleaned) -> None:
     """Write a table with the schema metadata in which `datasets` looks for class names."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     label = {"names": list(cleaned.class_names), "_type": "ClassLabel"}
     features = {"id": {"dtype": "string", "_type": "Value"}, "label": label, "given": label}
@@ -135,7 +133,7 @@ def _write_hugging_face(path: Path, cleaned: Cleaned) -> None:
         }
     )
     described = json.dumps({"info": {"features": features}})
-    pq.write_table(table.replace_schema_metadata({"huggingface": described}), path)
+    write_parquet(path, table.replace_schema_metadata({"huggingface": described}))
 
 
 def _cells(values: np.ndarray) -> list[Any]:

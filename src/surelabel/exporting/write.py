@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import surelabel
+from surelabel import console
 from surelabel.data.protected_files import list_named_paths
 from surelabel.errors import ConfigError, RunError
 from surelabel.exporting import manifest, place
@@ -128,7 +129,7 @@ def _facts(
     return {
         "surelabel": surelabel.__version__,
         "time": now,
-        "run": str(run.path.resolve()),
+        "run": console.printable(str(run.path.resolve())),
         "fingerprint": run.data()["fingerprint"],
         "method": run.config().method.name,
         "rules": {**asdict(rules), "class_cap": rules.cap},

@@ -43,7 +43,7 @@ from typing import IO, Any
 from surelabel import files, notebook
 from surelabel.config import RunConfig, validate
 from surelabel.errors import ConfigError, RunError
-from surelabel.runs import checksums, decisions
+from surelabel.runs import checksums, decisions, description, tables
 from surelabel.runs.entry_count import count_file
 from surelabel.runs.metrics import read_line
 from surelabel.runs.samples import TopK
@@ -126,10 +126,11 @@ class RunDir:
         """Raise if there is no run here, or one of a schema that this version does not read."""
         if not self.has_begun:
             raise RunError(f"{self.path}: not a run directory (it has no data.json)")
-        version = self.data().get("schema")
+        version = self._read_json("data.json").get("schema")  # a later schema may have other fields
         if version not in READABLE_SCHEMAS:
             readable = " and ".join(map(str, READABLE_SCHEMAS))
             raise RunError(f"{self.path}: written with run schema {version}; this version reads {readable}")
+        self.data()
 
     @property
     def state_file(self) -> Path:
@@ -228,7 +229,6 @@ class RunDir:
     def write_table(self, name: str, columns: Mapping[str, Any]) -> None:
         """Write a parquet file, whole; two-dimensional arrays become lists."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         def column(values: Any) -> Any:
             if isinstance(values, pa.Array):
@@ -238,7 +238,7 @@ class RunDir:
             return pa.array(values, from_pandas=True)  # NaN means unknown: null
 
         table = pa.table({key: column(values) for key, values in columns.items()})
-        self.write(name, lambda path: pq.write_table(table, path))
+        self.write(name, lambda path: files.write_parquet(path, table))
 
     def write_samples(self, columns: Mapping[str, Any]) -> None:
         """Write samples.parquet; a column may be an array or a TopK."""
@@ -271,8 +271,11 @@ class RunDir:
         return self._config[1]
 
     def data(self) -> dict[str, Any]:
-        """Return the content of data.json."""
-        return self._read_json("data.json")
+        """Return the content of data.json; raise if a field is missing or has a wrong type."""
+        content = self._read_json("data.json")
+        with self._naming("data.json"):
+            description.check(content)
+        return content
 
     def environment(self) -> dict[str, Any]:
         """Return the content of env.json: versions, machine, device."""
@@ -296,17 +299,24 @@ class RunDir:
         return rows
 
     def labels(self) -> Any:
-        """Return labels.parquet as an arrow table."""
-        return self._read_table("labels.parquet")
+        """Return labels.parquet as an arrow table; raise if it does not fit data.json."""
+        table = self._read_table("labels.parquet")
+        with self._naming("labels.parquet"):
+            tables.check_labels(table, self.data())
+        return table
 
     def samples(self) -> Any:
         """Return samples.parquet of a finished run as an arrow table.
 
         `TopK.from_table` reads the columns target and probability of any schema. The column p_wrong
-        is missing in runs of schema 1; `verdicts.audit` computes it for them.
+        is missing in runs of schema 1; `verdicts.audit` computes it for them. A table that does not
+        fit data.json is an error.
         """
         self.require_done()
-        return self._read_table("samples.parquet")
+        table = self._read_table("samples.parquet")
+        with self._naming("samples.parquet"):
+            tables.check_samples(table, self.data())
+        return table
 
     def calibration(self) -> Any:
         """Return calibration.parquet of a finished run as an arrow table; schema 1 has none."""
@@ -356,13 +366,22 @@ class RunDir:
         is_written = (self.path / name).exists() or self._checksums.lists(name)
         return self.tensors(name) if is_written else {}
 
+    @contextlib.contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """Name a file whose content is not as it should be."""
+        try:
+            yield
+        except ValueError as error:
+            raise RunError(f"{self.path / name}: {error}") from None
+
     def _read_table(self, name: str) -> Any:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         file = self.checked(name)
         try:
-            return pq.read_table(file)
+            with file.open("rb") as stream:  # pyarrow takes only names in UTF-8
+                return pq.read_table(stream)
         except (OSError, pa.ArrowException) as error:
             raise RunError(f"{file}: not readable: {' '.join(str(error).split())}") from None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from surelabel.errors import RunError
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import MEAN_PROBABILITY, OPTIONAL_COLUMNS, SOFT_COLUMNS, TRUE_CLASS, TopK
 
@@ -96,7 +97,9 @@ def rival_of(probability: np.ndarray) -> np.ndarray:
 def read(run: RunDir) -> Evidence:
     """Read the evidence of a finished run."""
     samples, labels = run.samples(), run.labels()
-    names = tuple(map(str, run.data()["class_names"]))
+    if not samples["id"].cast("large_string").equals(labels["id"].cast("large_string")):
+        raise RunError(f"{run.path / 'samples.parquet'}: its ids differ from those in labels.parquet")
+    names = tuple(run.data()["class_names"])
     stored = [*SOFT_COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in samples.column_names)]
     soft = {name: TopK.from_table(samples, name, len(names)) for name in stored}
     lists = {f"{name}{end}" for name in soft for end in ("", "_classes")}

@@ -51,12 +51,16 @@ def written(
     run.write_table("labels.parquet", {"id": ids, "given": GIVEN, "clean": CLEAN, "split": splits})
     target = 0.7 * np.eye(3, dtype=np.float32)[CORRECTED] + 0.1
     columns = {"id": ids, "split": splits, "given": GIVEN, "tau": TAU.astype(np.float32), "target": target}
+    columns |= {"verdict": ["training"] * len(GIVEN), "prediction": CORRECTED, "probability": target}
+    columns |= {"quality": TAU, "p_wrong": 1 - TAU, "given_probability": TAU, "mean_given_probability": TAU}
+    columns |= {"mean_margin": TAU, "first_learned": GIVEN, "forgotten": GIVEN}
     run.write_table("samples.parquet", {**columns, "suggested": CORRECTED, "suggested_probability": target.max(1)})
     for epoch in range(1, epochs + 1):
         row = {"epoch": epoch, "tests": {"test": {"top1": accuracy}}, **SHARES}
         run.append_metrics({**row, **({"gradient_share": {"clean": 0.75, "false": 0.25}} if gradient else {})})
     names = ["cat", "dog", "bird"]
-    run.write_json("data.json", {"schema": SCHEMA_VERSION, "class_names": names, "input_shape": list(input_shape)})
+    data_json = {"schema": SCHEMA_VERSION, "class_names": names, "input_shape": list(input_shape)}
+    run.write_json("data.json", {**data_json, "num_train": len(GIVEN), "num_validation": 0, "fingerprint": ""})
     if is_done:
         run.write_json("done", {})
     return run

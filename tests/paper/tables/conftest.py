@@ -102,7 +102,8 @@ def pretend() -> Callable[[Path, RunConfig, list[dict]], None]:
         path.mkdir(parents=True)
         run = RunDir(path)
         run.write_json("config.json", config.model_dump(mode="json"))
-        run.write_json("data.json", {"schema": SCHEMA_VERSION})
+        data = {"schema": SCHEMA_VERSION, "class_names": ["a", "b"], "input_shape": [2], "fingerprint": ""}
+        run.write_json("data.json", {**data, "num_train": 4, "num_validation": 0})
         (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in epochs))
         if done:
             (path / "done").write_text("{}")
