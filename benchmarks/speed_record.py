@@ -139,20 +139,22 @@ def draw(curves: dict[str, list[Record]], noise: str) -> Drawing:
     """Draw accuracy over operations, with the lines carried on to `SHARE`."""
     figure, axes = make_figure()
     said = []
-    for (method, records), (colour, dash) in zip(curves.items(), LINES, strict=False):
+    for (method, records), (colour, _) in zip(curves.items(), LINES, strict=False):
         law = fit_power_law(records)
         shares = [share_of_paper(record.operations) for record in records]
-        line = np.geomspace(min(shares), SHARE, 50)
         axes.plot(shares, [100 * record.measured["test"] for record in records], "o", color=colour, label=method)
-        axes.plot(line, [100 * accuracy_at(law, share) for share in line], dash, color=colour, linewidth=1)
+        for first, last, dash in ((min(shares), max(shares), "-"), (max(shares), SHARE, ":")):
+            line = np.geomspace(first, last, 50)
+            axes.plot(line, [100 * accuracy_at(law, share) for share in line], dash, color=colour, linewidth=1)
         said.append(f"{method}: {100 * accuracy_at(law, SHARE):.1f} % at a hundredth")
+    axes.plot([], [], ":", color=GREY, linewidth=1, label="extrapolation: no run")
     axes.axhline(100 * PAPER_ACCURACY, color=GREY, linewidth=1, label="the paper, all its operations")
     axes.set_xscale("log")
     axes.set_xlabel("Share of the paper's operations")
     axes.set_ylabel("Test accuracy, %")
     axes.grid(color=GRID, linewidth=0.6)
     add_legend(figure)
-    text = f"Points are runs with {noise} labels, lines a power law and its extrapolation: {'; '.join(said)}."
+    text = f"Points are runs with {noise} labels, lines a power law, dotted where no run is: {'; '.join(said)}."
     return Drawing(f"speed-{noise}", "Accuracy over operations", text, figure)
 
 
