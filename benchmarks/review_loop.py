@@ -116,11 +116,19 @@ def make_run(case: str, seed: int, path: Path, num_rows: int = 1000) -> RunDir:
     samples = {"id": ids, "split": split, "verdict": np.full(num_rows, "training"), "given": given}
     samples |= {"prediction": clean, "quality": 1 - p_wrong, "suggested": clean, "suggested_probability": p_wrong}
     samples |= {"given_probability": 1 - p_wrong, "mean_margin": -odds, "first_learned": zeros, "forgotten": zeros}
-    samples |= {"tau": 1 - p_wrong, "p_wrong": p_wrong, "p_wrong_low": low, "p_wrong_high": high}
+    samples |= {
+        "tau": 1 - p_wrong,
+        "mean_given_probability": 1 - p_wrong,
+        "p_wrong": p_wrong,
+        "p_wrong_low": low,
+        "p_wrong_high": high,
+    }
     run.write_samples(
         {**samples, "target": soft, "probability": soft, "true_class": TopK.from_dense(true_class, given)}
     )
-    run.write_json("data.json", {"schema": SCHEMA_VERSION, "class_names": [str(name) for name in range(num_classes)]})
+    names = [str(name) for name in range(num_classes)]
+    sizes = {"num_train": num_rows, "num_validation": 0, "input_shape": [1]}
+    run.write_json("data.json", {"schema": SCHEMA_VERSION, "class_names": names, "fingerprint": "none", **sizes})
     (path / "done").touch()
     return run
 

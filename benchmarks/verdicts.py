@@ -243,7 +243,7 @@ def judge_untrained(config: Any, folder: Path) -> Any:
         "split": np.full(len(given), "train"),
         "verdict": np.full(len(given), "training"),
         **dict.fromkeys(("given", "prediction", "suggested"), given),
-        **dict.fromkeys(("quality", "suggested_probability", "given_probability"), nothing),
+        **dict.fromkeys(("quality", "suggested_probability", "given_probability", "mean_given_probability"), nothing),
         **dict.fromkeys(("tau", "mean_margin"), np.full(len(given), np.nan, dtype=np.float32)),
         **dict.fromkeys(("first_learned", "forgotten"), np.zeros(len(given), dtype=np.int64)),
         **dict.fromkeys(("target", "probability"), uniform),
