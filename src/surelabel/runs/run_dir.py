@@ -126,10 +126,6 @@ class RunDir:
         """Raise if there is no run here, or one of a schema that this version does not read."""
         if not self.has_begun:
             raise RunError(f"{self.path}: not a run directory (it has no data.json)")
-        version = self._read_json("data.json").get("schema")  # a later schema may have other fields
-        if version not in READABLE_SCHEMAS:
-            readable = " and ".join(map(str, READABLE_SCHEMAS))
-            raise RunError(f"{self.path}: written with run schema {version}; this version reads {readable}")
         self.data()
 
     @property
@@ -271,8 +267,12 @@ class RunDir:
         return self._config[1]
 
     def data(self) -> dict[str, Any]:
-        """Return the content of data.json; raise if a field is missing or has a wrong type."""
+        """Return the content of data.json; raise if its schema or a field of it is not readable."""
         content = self._read_json("data.json")
+        version = content.get("schema")
+        if version not in READABLE_SCHEMAS:  # other schemas may have other fields
+            readable = " and ".join(map(str, READABLE_SCHEMAS))
+            raise RunError(f"{self.path}: written with run schema {version}; this version reads {readable}")
         with self._naming("data.json"):
             description.check(content)
         return content
@@ -363,8 +363,7 @@ class RunDir:
 
     def find_tensors(self, name: str) -> dict[str, Any]:
         """Return the tensors of a file that a run may lack; none if it does."""
-        is_written = (self.path / name).exists() or self._checksums.lists(name)
-        return self.tensors(name) if is_written else {}
+        return self.tensors(name) if self.has(name) else {}
 
     @contextlib.contextmanager
     def _naming(self, name: str) -> Iterator[None]:
