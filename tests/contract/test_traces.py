@@ -68,6 +68,7 @@ def trace_of(settings: dict, out: Path) -> dict:
     }
 
 
+@pytest.mark.filterwarnings("default:recorded on another processor")
 @pytest.mark.parametrize("name", methods.names())
 def test_numbers_are_those_that_were_recorded(name, tiny, tmp_path):
     found, file = trace_of(tiny(name), tmp_path / "run"), TRACES / f"{name}.json"
