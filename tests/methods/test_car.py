@@ -4,12 +4,14 @@ import math
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import surelabel
 from surelabel.config import CosineRestarts, OptimiserConfig
 from surelabel.core import Clock, Task
 from surelabel.engine.optim import rate_at
@@ -173,6 +175,12 @@ class TestRestarts:
     def test_not_before_the_start(self, make_car):
         method = make_car(epochs=40, restart_period=10, correction_start=11)
         assert [epoch for epoch in range(1, 41) if method.target.is_due(epoch)] == [20, 30, 40]
+
+    @pytest.mark.parametrize(("epochs", "period", "first", "last"), [(500, 10, 60, 500), (200, 1, 24, 68)])
+    def test_a_row_is_updated_as_often_as_in_the_paper(self, make_car, epochs, period, first, last):
+        method = make_car(epochs=epochs, restart_period=period)
+        due = [epoch for epoch in range(1, epochs + 1) if method.target.is_due(epoch)]
+        assert (len(due), due[0], due[-1]) == (45, first, last)
 
     @pytest.mark.parametrize("period", [1, 2, 7, 10])
     def test_that_is_where_the_rate_is_lowest(self, make_car, period):
@@ -421,3 +429,18 @@ def test_the_docstring_names_the_authors_code_and_where_it_differs():
     assert "no public code" not in car.__doc__
     for fact in ("MacLLL/NAL", "NeurIPS 2022", "ln 1e-4 = -9.21", "tau > delta", "every 10th epoch"):
         assert fact in car.__doc__
+
+
+@pytest.mark.training
+@pytest.mark.parametrize(("weight_decay", "widths", "batch_size"), [(0.02, [64], 16), (0.03, [64, 64], 32)])
+def test_strong_weight_decay_loses_no_class(tmp_path, weight_decay, widths, batch_size):
+    rng = np.random.default_rng(10)
+    y = np.arange(200) % 5
+    x = (1.1 * rng.normal(size=(5, 32))[y] + 1.5 * rng.normal(size=(200, 32))).astype(np.float32)
+    labels = np.where(rng.random(200) < 0.4, rng.integers(0, 5, 200), y)
+    model = {"model.name": "mlp", "model.widths": widths, "optimiser.weight_decay": weight_decay}
+    how = {"train.batch_size": batch_size, "train.threads": 1, "train.second_opinion": False}
+    run = surelabel.fit((x, labels), tmp_path / "run", epochs=150, settings=model | how)
+    fitted = [row["given_accuracy"] for row in run.metrics()]
+    assert set(surelabel.load(run).predict(x)) == set("01234")
+    assert fitted[-1] > 0.9 * max(fitted)

@@ -61,6 +61,16 @@ class TestCauses:
         assert "rose by 20 points" in text
         assert "--epochs 16" in text
 
+    def test_a_network_that_has_unlearned_the_classes(self):
+        text = advice(Training("car", {1: 0.3, 40: 0.85, 200: 0.4}))
+        assert "unlearned the classes: it predicted 85 % of the given labels in epoch 40 and 40 % in epoch 200" in text
+        assert "unlearned" not in advice(Training("car", {1: 0.3, 40: 0.85, 200: 0.6})), "wrong labels are let go"
+
+    def test_a_class_that_the_network_has_lost_is_named(self):
+        text = advice(None, prediction=np.full(100, "a"))
+        assert "predicts 1 of the classes for no training row: 'b'" in text
+        assert "for no training row" not in advice(None)
+
     @pytest.mark.parametrize("agreement", [{}, {1: 0.7}, {1: 0.5, 2: 0.7, 3: 0.7, 4: 0.7}])
     def test_a_network_that_has_settled_is_not_told_to_train_longer(self, agreement):
         assert "--epochs" not in advice(Training("car", agreement), prediction=RIGHT[::-1])

@@ -19,6 +19,8 @@ from surelabel.methods._advice import warn_of_late_start
 
 PUBLISHED_START_SHARE = 60 / 500
 """E_c = 60 of the paper's 500 epochs."""
+PUBLISHED_UPDATES = 45
+"""Updates of a row in the paper: every tenth epoch from 60 to 500."""
 SMALLEST_MASS = 1e-12
 """Floor of a row's sum where an ensemble is divided by it."""
 
@@ -31,14 +33,9 @@ def default_start(task: Task) -> int:
     return task.epochs_of(PUBLISHED_START_SHARE)
 
 
-def is_update_epoch(epoch: int, start: int, period: int) -> bool:
-    """Return whether targets change in this epoch: from `start` on, the last of each period."""
-    return epoch >= start and epoch % period == 0
-
-
-def count_updates(epochs: int, start: int, period: int) -> int:
-    """Return how often a row can be updated in a run of `epochs`."""
-    return sum(is_update_epoch(epoch, start, period) for epoch in range(1, epochs + 1))
+def update_epochs(epochs: int, start: int, period: int, most: int) -> list[int]:
+    """Return when targets change: in the first `most` epochs from `start` on that end a period."""
+    return [epoch for epoch in range(period, epochs + 1, period) if epoch >= start][:most]
 
 
 def momentum_for(updates: float) -> str:
@@ -95,6 +92,9 @@ class MomentumTargets(nn.Module):
     From epoch `start` on, rows with tau >= `threshold` get t <- alpha t + (1 - alpha) p; with
     learning-rate restarts only in the last epoch of a period, e % E_p == 0. Entries below `floor`
     are then raised to it, as in the authors' code; rows are not renormalised.
+
+    A row is updated at most 45 times, as in the paper, and its target is fixed afterwards: targets
+    follow predictions, and weight decay flattens those, until a class is lost (decision 0003).
     """
 
     def __init__(self, task: Task, start: int, momentum: float, threshold: float, floor: float = 0.0) -> None:
@@ -102,6 +102,7 @@ class MomentumTargets(nn.Module):
         self.start, self.momentum, self.threshold, self.floor = start, momentum, threshold, floor
         self.period, self.epochs, self.default_start = task.restart_period, task.epochs, default_start(task)
         self.visits_per_epoch = task.visits_per_epoch
+        self.due = frozenset(self._update_epochs(start, self.period))
         self.table = task.class_table(fill=floor, one_hot=True)
         self.blends = SampleStore(task.num_samples)
 
@@ -117,7 +118,11 @@ class MomentumTargets(nn.Module):
 
     def is_due(self, epoch: int) -> bool:
         """Return whether targets change in this epoch."""
-        return is_update_epoch(epoch, self.start, self.period)
+        return epoch in self.due
+
+    def _update_epochs(self, start: int, period: int) -> list[int]:
+        most = max(1, round(PUBLISHED_UPDATES / self.visits_per_epoch))
+        return update_epochs(self.epochs, start, period, most)
 
     def tables(self) -> list[TargetTable]:
         """Return the table of t."""
@@ -131,11 +136,11 @@ class MomentumTargets(nn.Module):
 
     def advice(self) -> list[str]:
         """Return a warning if labels keep more than half of their weight in the targets."""
-        updates = count_updates(self.epochs, self.start, self.period) * self.visits_per_epoch
+        updates = len(self.due) * self.visits_per_epoch
         if updates and self.momentum**updates <= 0.5:
             return []
         period = self.period if self.period <= self.epochs else 1
-        possible = count_updates(self.epochs, self.default_start, period) * self.visits_per_epoch
+        possible = len(self._update_epochs(self.default_start, period)) * self.visits_per_epoch
         advice = "" if period == self.period else "a learning rate without restarts and "
         advice += f"correction_start={self.default_start}"
         if self.momentum**possible > 0.5:

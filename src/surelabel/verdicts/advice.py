@@ -8,6 +8,7 @@ import contextlib
 import json
 import math
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from surelabel.config import MethodConfig
 from surelabel.errors import RunError, SurelabelError
 from surelabel.runs.run_dir import RECORDED, RunDir
+from surelabel.verdicts import evidence
 from surelabel.verdicts.comparison import Cleaning, compare, read_cleaning
 
 if TYPE_CHECKING:
@@ -27,6 +29,11 @@ STILL_LEARNING = 0.05
 """If the fraction rose by more than this in the last quarter, training ended too early."""
 FEW = 0.05
 """With at most this fraction of wrong labels, predicting nearly all labels is no mistake."""
+FELL = 0.5
+"""A fit to the given labels below this fraction of an earlier one: the network has unlearned."""
+MOST_NAMED = 5
+LEAST_LABELS = 10
+"""A class with fewer labels may vanish in a normal run: all of them may be wrong."""
 
 LINEAR = "--model mlp --set 'model.widths=[]' --set optimiser.weight_decay=0.05"
 """Options for a linear network on features."""
@@ -38,7 +45,7 @@ class Training:
 
     method: str
     agreement: dict[int, float]
-    """The fraction of given labels that the network predicted, by epoch."""
+    """The fraction of given labels that the network predicted, by epoch of the last stage."""
     cleaned_by: str | None = None
     """The run that the labels were exported from, if the export changed any."""
     on_features: bool = False
@@ -71,7 +78,12 @@ def training_of(run: RunDir) -> Training | None:
 
 def _read_training(run: RunDir) -> Training:
     config, rows = run.config(), run.metrics()
-    agreement = {int(row["epoch"]): float(row["given_accuracy"]) for row in rows if "given_accuracy" in row}
+    stage = rows[-1].get("stage") if rows else None
+    agreement = {
+        int(row["epoch"]): float(row["given_accuracy"])
+        for row in rows
+        if "given_accuracy" in row and row.get("stage") == stage
+    }
     labels = None if config.data.labels is None else Path(config.data.labels)
     cleaned_by = None if labels is None else _cleaned_by(labels, run)
     cleaning = None if labels is None or cleaned_by is None else _find_cleaning(labels, run)
@@ -103,6 +115,7 @@ def are_cleaned(audit: "Audit") -> bool:
 def causes(audit: "Audit") -> Iterator[str]:
     """Yield the cause that fits this audit with the next step; nothing if all is well."""
     training, repeated, share = audit.training, audit.repeated, audit.noise_rate.rate or 0
+    yield from _unlearned(audit)
     if training is not None and not audit.can_tell and training.late_gain > STILL_LEARNING:
         yield _too_short(training)
         return
@@ -123,6 +136,32 @@ def causes(audit: "Audit") -> Iterator[str]:
         yield _memorised_or_clean(training, repeated)
     elif share > FEW:
         yield _memorised(training, repeated)
+
+
+def _unlearned(audit: "Audit") -> Iterator[str]:
+    """Yield that the network fits the labels far worse than before, or never predicts a class."""
+    agreement = {} if audit.training is None else audit.training.agreement
+    if agreement:
+        best, last = max(agreement, key=agreement.__getitem__), max(agreement)
+        if agreement[last] < FELL * agreement[best]:
+            yield (
+                f"The network has unlearned the classes: it predicted {_percent(agreement[best])} of the given labels "
+                f"in epoch {best} and {_percent(agreement[last])} in epoch {last}, the last. Train again with a "
+                f"smaller optimiser.weight_decay, or with --epochs {best}"
+            )
+    if lost := list(_lost_classes(audit)):
+        named = ", ".join(map(repr, lost[:MOST_NAMED])) + (", ..." if len(lost) > MOST_NAMED else "")
+        yield f"The network predicts {len(lost):,} of the classes for no training row: {named}. Do not use it for them."
+
+
+def _lost_classes(audit: "Audit") -> Iterator[str]:
+    """Yield the classes that many labels name and the network never predicts."""
+    trained = audit.columns["verdict"] == evidence.TRAINED
+    if "prediction" not in audit.columns or not trained.any():
+        return
+    predicted = set(audit.columns["prediction"][trained].tolist())
+    sizes = Counter(audit.columns["given"][trained].tolist())
+    yield from (name for name, size in sizes.items() if size >= LEAST_LABELS and name not in predicted)
 
 
 def _cleaned(earlier_run: str, repeated: float) -> str:
