@@ -22,23 +22,45 @@ def outcomes(gate):
     return {check.name: check.outcome for check in gate.checks}
 
 
-@pytest.mark.parametrize("end", ["lower", "estimate", "upper"])
-def test_the_figure_that_was_asked_for_meets_the_limit(audits, end):
+@pytest.mark.parametrize(
+    ("place", "outcome", "code"),
+    [
+        ("above", "passed", 0),
+        ("high", "passed", 0),
+        ("within", "unknown", 3),
+        ("low", "unknown", 3),
+        ("below", "failed", 1),
+    ],
+)
+def test_the_whole_interval_meets_the_limit(audits, place, outcome, code):
     rate = audits["good"].noise_rate
-    value = {"lower": rate.interval[0], "estimate": rate.rate, "upper": rate.interval[1]}[end]
-    assert check_labels(audits["good"], max_wrong=value, end=end).outcome == "passed"
-    failed = check_labels(audits["good"], max_wrong=value - 1e-4, end=end)
-    assert (failed.outcome, failed.exit_code) == ("failed", 1)
+    low, high = rate.interval
+    limit = {"above": high + 0.01, "high": high, "within": rate.rate, "low": low, "below": low - 1e-4}[place]
+    gate = check_labels(audits["good"], max_wrong=limit)
+    assert (gate.outcome, gate.exit_code) == (outcome, code)
+    assert ("lies within the interval" in gate.line) == (outcome == "unknown")
+
+
+def test_the_estimate_counts_if_that_is_accepted(audits):
+    rate = audits["good"].noise_rate.rate
+    assert check_labels(audits["good"], max_wrong=rate, accept_estimate=True).outcome == "passed"
+    assert check_labels(audits["good"], max_wrong=rate - 1e-4, accept_estimate=True).outcome == "failed"
 
 
 def test_every_class_has_a_check_and_the_worst_is_named_first(audits):
     rates = {name: rate.rate for name, rate in audits["bad"].class_rates.items()}
     worst = max(rates, key=rates.get)
     limit = sorted(rates.values())[1]
-    gate = check_labels(audits["bad"], class_max=limit)
+    gate = check_labels(audits["bad"], class_max=limit, accept_estimate=True)
     assert outcomes(gate) == {f"class {name!r}": "failed" if rates[name] > limit else "passed" for name in rates}
     assert gate.line.startswith(f"gate failed: class {worst!r}: ")
     assert "\n" not in gate.line
+
+
+def test_limits_of_classes_allow_for_their_number(audits):
+    alone = audits["good"].class_rates["cat"]
+    check = next(c for c in check_labels(audits["good"], class_max=0.5).checks if "cat" in c.name)
+    assert check.rate.high > alone.high
 
 
 def test_an_audit_that_cannot_tell_never_passes():
@@ -60,6 +82,7 @@ def audit_that_cannot_tell():
 
 def test_a_failed_check_weighs_more_than_an_unknown_one(audits):
     failed = check_labels(audits["bad"], max_wrong=0.01).checks
+    assert failed[0].outcome == "failed"
     unknown = check_labels(audit_that_cannot_tell(), max_wrong=0.01).checks
     passed = check_labels(audits["good"], max_wrong=1.0).checks
     assert Gate(unknown + failed + passed).outcome == "failed"
@@ -100,7 +123,6 @@ class TestAgainstABaseline:
         ({"max_wrong": 2}, "--max-wrong 2"),
         ({"max_wrong": float("nan")}, "--max-wrong nan"),
         ({"class_max": -1}, "--class-max -1"),
-        ({"max_wrong": 0.1, "end": "middle"}, "--end middle"),
     ],
 )
 def test_limits_that_make_no_sense_are_named(audits, arguments, guilty):

@@ -28,12 +28,9 @@ def gate(
         Path | None,
         typer.Option(metavar="RUN", help="Fail if more labels are wrong than in this run, by more than noise allows."),
     ] = None,
-    end: Annotated[
-        str,
-        typer.Option(
-            metavar="estimate|upper|lower", help="Compare limits with the estimate, or with an end of its interval."
-        ),
-    ] = "estimate",
+    accept_estimate: Annotated[
+        bool, typer.Option("--accept-estimate", help="Compare limits with the estimates, not with whole intervals.")
+    ] = False,
     junit: Annotated[Path | None, typer.Option(metavar="FILE.xml", help="Also write JUnit XML.")] = None,
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE.md", help='Also write a summary, e.g. to "$GITHUB_STEP_SUMMARY".')
@@ -42,7 +39,7 @@ def gate(
 ) -> None:
     """Pass or fail by the fraction of wrong labels, for CI.
 
-    Exit codes: 0 passed, 1 failed, 2 error, 3 the audit cannot tell how many labels are wrong.
+    Exit codes: 0 passed, 1 failed, 2 error, 3 unknown: a limit lies within the interval of a rate.
     """
     from surelabel.runs.run_dir import RunDir
     from surelabel.verdicts import audit
@@ -54,10 +51,12 @@ def gate(
     for each, found in zip(runs, audits, strict=True):
         warn_of_damage(each.path, found.damage)
     baseline = audits[1] if against is not None else None
-    outcome = check_labels(audits[0], max_wrong=max_wrong, class_max=class_max, against=baseline, end=end)
+    outcome = check_labels(
+        audits[0], max_wrong=max_wrong, class_max=class_max, against=baseline, accept_estimate=accept_estimate
+    )
     _write_files(outcome, str(run), junit, markdown)
     if json:
-        console.say_json({"run": run, "end": end, **outcome.to_dict()})
+        console.say_json({"run": run, **outcome.to_dict()})
     else:
         console.say(outcome.line)
     if outcome.outcome == UNKNOWN:

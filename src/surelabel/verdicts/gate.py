@@ -1,13 +1,13 @@
 """Decide whether the labels of a run are good enough: limits for the fraction of wrong ones.
 
-Every check compares a figure of the audit with a limit. It passes, fails, or is unknown: the audit
-cannot tell how many labels are wrong, or the interval of a class is too wide to say anything.
-An unknown check never counts as passed.
+Every check compares the interval of a rate with a limit. It passes if the whole interval keeps to
+the limit, fails if the whole interval is above it, and is unknown if the limit lies within, or if
+the audit cannot tell how many labels are wrong. An unknown check never counts as passed.
+Intervals of classes are wider, so that all of them together hold as often as one would.
 
 Against a baseline, the increase of a rate is compared with the noise of both rates: the distance
 from the estimate down to the lower end of the new interval, and that from the estimate up to the
-upper end of the baseline's, added as independent errors are, in squares. For classes the intervals
-are wider, so that all classes together raise a false alarm no more often than one comparison would.
+upper end of the baseline's, added as independent errors are, in squares.
 """
 
 import math
@@ -19,14 +19,12 @@ import numpy as np
 
 from surelabel.errors import ConfigError
 from surelabel.verdicts import classes
-from surelabel.verdicts.audit import TOO_WIDE, Audit
+from surelabel.verdicts.audit import Audit
 from surelabel.verdicts.classes import Rate
 
 PASSED, FAILED, UNKNOWN = "passed", "failed", "unknown"
 EXIT_CODES = {PASSED: 0, FAILED: 1, UNKNOWN: 3}
 """Exit codes of `surelabel gate`; 2 is for usage and errors, as in every command."""
-ENDS = ("estimate", "upper", "lower")
-"""Figures of an interval that limits may apply to."""
 ALL_LABELS = "all labels"
 CANNOT_TELL = "cannot tell how many of {:,} labels are wrong"
 MOST_NAMED = 3
@@ -104,46 +102,48 @@ def check_labels(
     max_wrong: float | None = None,
     class_max: float | None = None,
     against: Audit | None = None,
-    end: str = "estimate",
+    accept_estimate: bool = False,
 ) -> Gate:
     """Check an audit: the rate of wrong labels, that of every class, and both against a baseline.
 
-    `end` is the figure that limits apply to: the estimate, or an end of its interval. With "upper",
-    labels pass if the limit is kept in all probability; with "lower", they fail if it is broken in
-    all probability.
+    With `accept_estimate` limits apply to the estimated rates, not to their intervals.
 
         check_labels(surelabel.audit("runs/mine"), max_wrong=0.02, class_max=0.05).exit_code
     """
-    _check_arguments(max_wrong, class_max, against, end)
+    _check_arguments(max_wrong, class_max, against)
     checks: list[Check] = []
     if max_wrong is not None:
-        checks.append(_check_rate(ALL_LABELS, audit.noise_rate, max_wrong, end, audit.can_tell))
+        checks.append(_check_rate(ALL_LABELS, audit.noise_rate, max_wrong, accept_estimate, audit.can_tell))
     if class_max is not None:
-        rates = [(name, rate) for name, rate in audit.class_rates.items() if rate.num_labels]
-        checks += [_check_rate(f"class {name!r}", rate, class_max, end, audit.can_tell) for name, rate in rates]
+        checks += [
+            _check_rate(f"class {name!r}", rate, class_max, accept_estimate, audit.can_tell)
+            for name, rate in _class_rates(audit).items()
+            if rate.num_labels
+        ]
     if against is not None:
         checks += _compare(audit, against)
     return Gate(tuple(checks), tuple(audit.warnings))
 
 
-def _check_arguments(max_wrong: float | None, class_max: float | None, against: Audit | None, end: str) -> None:
+def _check_arguments(max_wrong: float | None, class_max: float | None, against: Audit | None) -> None:
     if max_wrong is None and class_max is None and against is None:
         raise ConfigError("the gate has nothing to check: give --max-wrong, --class-max or --against")
     for name, limit in (("--max-wrong", max_wrong), ("--class-max", class_max)):
         if limit is not None and not 0 <= limit <= 1:
             raise ConfigError(f"{name} {limit:g}: expected a fraction between 0 and 1, such as 0.02 for 2 %")
-    if end not in ENDS:
-        raise ConfigError(f"--end {end}: expected {', '.join(ENDS)}")
 
 
-def _check_rate(name: str, rate: Rate, limit: float, end: str, can_tell: bool) -> Check:
+def _check_rate(name: str, rate: Rate, limit: float, accept_estimate: bool, can_tell: bool) -> Check:
     low, high = rate.interval or (0.0, 1.0)
-    value = {"estimate": rate.rate or 0.0, "upper": high, "lower": low}[end]
-    allowed = f"limit {percent(limit)}" + ("" if end == "estimate" else f" for the {end} end")
+    if accept_estimate:
+        low = high = rate.rate or 0.0
+    allowed = f"limit {percent(limit)}" + (" for the estimate" if accept_estimate else "")
     if not can_tell:
-        return Check(name, UNKNOWN, CANNOT_TELL.format(rate.num_labels), allowed, rate, limit, value - limit)
-    outcome = FAILED if value > limit else UNKNOWN if high - low > TOO_WIDE else PASSED
-    return Check(name, outcome, describe(rate), allowed, rate, limit, value - limit)
+        return Check(name, UNKNOWN, CANNOT_TELL.format(rate.num_labels), allowed, rate, limit, low - limit)
+    outcome = FAILED if low > limit else PASSED if high <= limit else UNKNOWN
+    if outcome == UNKNOWN:
+        allowed += ", which lies within the interval"
+    return Check(name, outcome, describe(rate), allowed, rate, limit, low - limit)
 
 
 def _compare(audit: Audit, baseline: Audit) -> Iterator[Check]:
@@ -154,14 +154,15 @@ def _compare(audit: Audit, baseline: Audit) -> Iterator[Check]:
         raise ConfigError(f"--against: the runs have different classes; only one of them has {some}")
     can_tell = audit.can_tell and baseline.can_tell
     yield _check_increase(ALL_LABELS, audit.noise_rate, baseline.noise_rate, can_tell)
-    confidence = 1 - (1 - audit.confidence) / len(audit.class_names)
-    now, before = (_class_rates(each, confidence) for each in (audit, baseline))
+    now, before = map(_class_rates, (audit, baseline))
     for name in audit.class_names:
         if now[name].num_labels and before[name].num_labels:
             yield _check_increase(f"class {name!r}", now[name], before[name], can_tell)
 
 
-def _class_rates(audit: Audit, confidence: float) -> dict[str, Rate]:
+def _class_rates(audit: Audit) -> dict[str, Rate]:
+    """Return the rates of all classes with intervals that hold together at the audit's level."""
+    confidence = 1 - (1 - audit.confidence) / len(audit.class_names)
     rows = {name: np.flatnonzero(audit.columns["given"] == name) for name in audit.class_names}
     return {name: classes.rate_of(audit.calibration, where, confidence) for name, where in rows.items()}
 
