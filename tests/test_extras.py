@@ -42,7 +42,7 @@ def hide(package, monkeypatch):
 
 
 @pytest.fixture
-def features(blobs, text_table, stored, call, tmp_path):
+def features(blobs, text_table, runs, call, tmp_path):
     """Return, for each extra, a package to hide and a call that needs it."""
     out = ("--out", tmp_path / "new")
 
@@ -54,8 +54,8 @@ def features(blobs, text_table, stored, call, tmp_path):
 
     return {
         "vision": ("timm", lambda: command("fit", "digits", "--model", "timm:resnet18", *out)),
-        "export": ("onnx", lambda: command("export", stored("finished_0.1.0"), *out, "--onnx", tmp_path / "m.onnx")),
-        "interop": ("pandas", lambda: surelabel.audit(stored("digits")).to_frame()),
+        "export": ("onnx", lambda: command("export", runs / "done", *out, "--onnx", tmp_path / "m.onnx")),
+        "interop": ("pandas", lambda: surelabel.audit(runs / "done").to_frame()),
         "ray": ("ray", lambda: command("tune", blobs, "--method", "gce", "--ray", "auto", *out)),
         "text": ("transformers", lambda: command("fit", text_table, "--model", "hf:some/model", *out)),
         "tensorboard": ("tensorboard", lambda: command("fit", blobs, "--log", "tensorboard", *out)),

@@ -92,10 +92,8 @@ def read_corpus(config: RunConfig, data: Any, run_dir: RunDir | None = None) -> 
     """Read the data; text becomes features as in this run, or in the one that it starts from."""
     earlier = config.train.warm_start
     known = run_dir or (RunDir.open(earlier) if earlier is not None else None)
-    encoder, source = None if known is None else stored.read(known), config.data
-    if run_dir is not None and encoder is None and source.category_columns is None:
-        source = source.model_copy(update={"category_columns": ()})  # the run was trained on numbers only
-    return build.corpus(source, config.noise, config.train.seed, data, encoder)
+    encoder = None if known is None else stored.read(known)
+    return build.corpus(config.data, config.noise, config.train.seed, data, encoder)
 
 
 def fit(

@@ -1,8 +1,7 @@
-"""Errors that users can cause, which end a command with one line and code 2, and deprecations."""
+"""Errors that users can cause, which end a command with one line and code 2."""
 
 import difflib
 import errno
-import warnings
 from collections.abc import Iterable
 
 
@@ -48,12 +47,3 @@ def describe_os_error(error: OSError) -> str:
 def missing_package(feature: str, package: str, extra: str) -> ConfigError:
     """Return the error about a package that is not installed, with the extra that installs it."""
     return ConfigError(f"{feature} needs the package {package}: pip install 'surelabel[{extra}]'")
-
-
-def warn_deprecated(old: str, new: str, removal: str) -> None:
-    """Warn the caller of a public function about `old`, which version `removal` will not have.
-
-    `new` says what to do instead, as in "use tau". docs/policy.md has the rules.
-    """
-    message = f"{old} is deprecated and will be removed in surelabel {removal}; {new}"
-    warnings.warn(message, DeprecationWarning, stacklevel=3)

@@ -11,17 +11,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-STORED = Path(__file__).parents[1] / "stored_runs"
 NAME = os.fsdecode(b"r\xff")
 SHOWN = "r\\udcff"
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
-    """Copy a stored run, and its data, into a working folder."""
+def run(runs, tmp_path, monkeypatch):
+    """Copy a finished run, and its data, into a working folder."""
     monkeypatch.chdir(tmp_path)
-    shutil.copy(STORED / "blobs.npz", tmp_path)
-    return Path(shutil.copytree(STORED / "finished_0.1.0", tmp_path / "run"))
+    shutil.copy(runs / "data.npz", tmp_path)
+    return Path(shutil.copytree(runs / "done", tmp_path / "run"))
 
 
 class TestNotUtf8:
@@ -41,12 +40,12 @@ class TestNotUtf8:
 
     def test_a_model_cannot_be_read_there(self, run, call):
         run.rename(NAME)
-        result = call("predict", NAME, "blobs.npz")
+        result = call("predict", NAME, "data.npz")
         assert result.exit_code == 2
         assert f"error: {SHOWN}/model.safetensors: not readable" in result.stderr.replace(NAME, SHOWN)
 
     def test_training(self, run, done):
-        assert SHOWN in done("fit", "blobs.npz", "--out", NAME, "--epochs", 1, "--threads", 1)
+        assert SHOWN in done("fit", "data.npz", "--out", NAME, "--epochs", 1, "--threads", 1)
         assert SHOWN in done("audit", NAME)
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from surelabel import methods
 from surelabel.core import Method, Outputs, Rows, SampleStore, Step, Task
-from surelabel.core.method import RENAMED_HOOKS, option_help, options_of
+from surelabel.core.method import option_help, options_of
 from surelabel.errors import ConfigError
 
 HOOKS = ("step", "stages", "predict", "tau", "verdict", "target_tables", "advice")
@@ -187,9 +187,3 @@ class TestDefaults:
     def test_a_method_without_a_step_raises(self):
         with pytest.raises(NotImplementedError, match=r"Method.*step"):
             Method(task()).step(None, None)
-
-
-@pytest.mark.parametrize(("old", "new"), RENAMED_HOOKS.items())
-def test_hooks_of_0_1_0_are_refused_with_their_new_names(old, new):
-    with pytest.raises(TypeError, match=rf"Old\.{old}.*{new}"):
-        type("Old", (Method,), {old: lambda self: None})

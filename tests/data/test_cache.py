@@ -68,12 +68,12 @@ class TestArray:
         assert f"{cache.array_path(KEY)}: incomplete or damaged; it is made again" in caplog.text
         assert cache.find(KEY).about == {}
 
-    def test_an_array_of_version_0_1_0_has_no_checksum_and_is_read(self, folder):
+    def test_an_array_without_a_checksum_is_made_again(self, folder):
         fill = Fill()
         get(fill)
         (folder / f"{KEY}.json").write_text("{}")
         assert get(fill).tolist() == EXPECTED.tolist()
-        assert fill.calls == 1
+        assert fill.calls == 2
 
     def test_made_once_and_read_again(self, folder):
         fill = Fill()

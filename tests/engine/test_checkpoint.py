@@ -98,14 +98,6 @@ def test_everything_comes_back(tmp_path):
     )
 
 
-def test_sums_that_0_1_0_saved_beside_the_metrics(tmp_path):
-    method, run_dir = Two(), RunDir(tmp_path)
-    save(run_dir, {"method": method}, None, snapshot_of(method))
-    state = load(run_dir, CPU)
-    state["sums"] = state["metrics"].pop("sums")
-    assert restore(state, {"method": method}, method).metrics == snapshot_of(method).metrics
-
-
 def test_between_stages_there_is_no_optimiser_and_no_best(tmp_path):
     method, run_dir = Two(), RunDir(tmp_path)
     save(run_dir, {"method": method}, None, Snapshot(Position(finished=["a"]), [], [], {}, None, {}, {}))

@@ -101,14 +101,6 @@ def test_folders_that_are_not_ours_stay(again, tmp_path):
     assert names(tmp_path) == sorted([*kept, ".out.0123456789abcdee.tmp", "out"])
 
 
-def test_folders_of_version_0_1_0_in_a_run_are_removed(tmp_path):
-    (tmp_path / "data.json").write_text("{}")
-    for name in (".export.4711.tmp", ".export.4711.tmp.old"):
-        (tmp_path / name).mkdir()
-    with claimed(tmp_path / "export"):
-        assert names(tmp_path) == ["data.json"]
-
-
 def test_a_second_export_waits_for_the_first(again, tmp_path):
     with claimed(tmp_path / "out"):
         (tmp_path / ".out.0123456789abcdef.tmp").mkdir()  # the first one at work

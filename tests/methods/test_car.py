@@ -413,16 +413,6 @@ def test_state_survives_a_restart(make_car, train, verdict_of):
     assert torch.equal(verdicts[1].quality, verdicts[0].quality)
 
 
-def test_a_state_of_0_1_0_has_another_name_for_the_last_tau(make_car, train):
-    before, after = make_car(), make_car()
-    train(before, 1)
-    state = before.state_dict()
-    state["tau.rows"] = state.pop("last_tau.rows")
-    after.load_state_dict(state)
-    assert torch.equal(after.last_tau.whole(), before.last_tau.whole())
-    assert "tau.rows" in state, "the caller's state stays as it is"
-
-
 def test_the_docstring_names_the_authors_code_and_where_it_differs():
     from surelabel.methods import car
 

@@ -225,16 +225,6 @@ class TestSample:
         journal.append([Wish("a", "cat", "undo", seen=4)])
         assert not journal.book()["a"].is_random
 
-    def test_journals_of_before_are_read(self, path):
-        path.write_text(
-            '{"sequence": 1, "time": "2026-01-31T12:00:00.123+00:00", "id": "a", "given": "cat", '
-            '"action": "keep", "label": "cat", "by": "ann"}\n'
-        )
-        journal = Journal(path)
-        assert state(journal) == {"a": ("keep", "cat")}
-        assert journal.decisions()["a"].queue is None
-        assert journal.draw(3).sequence == 2
-
     def test_a_draw_cut_short_never_happened(self, path):
         Journal(path).append([Wish("a", "cat", "keep")])
         Journal(path).draw(10)

@@ -24,7 +24,7 @@ GUESSED = [
     "done",
     "export",
 ]
-"""Names whose temporary files used to be called .NAME.PID.tmp."""
+"""Names of files that commands write."""
 
 
 @pytest.fixture
@@ -114,10 +114,10 @@ def test_figures_are_not_drawn_where_a_link_in_the_run_leads(scene, victim, call
 
 
 def test_leftovers_of_exports_are_removed_and_links_among_them_not_followed(scene, victim, done):
-    for name in (".export.4711.tmp", ".export.0123456789abcdef.tmp"):
-        for run in ("done", "stopped"):
-            (scene / run / name).mkdir()
-            (scene / run / name / "inner").symlink_to(victim.parent)
+    for run in ("done", "stopped"):
+        left = scene / run / ".export.0123456789abcdef.tmp"
+        left.mkdir()
+        (left / "inner").symlink_to(victim.parent)
     done("export", "done")
     done("resume", "stopped")
     assert [path.name for run in ("done", "stopped") for path in (scene / run).glob(".*")] == []

@@ -8,7 +8,7 @@ from surelabel.config import RunConfig
 from surelabel.engine import record
 from surelabel.engine.loop import Interrupted
 from surelabel.runs.decisions import Journal, Wish
-from surelabel.runs.run_dir import CALIBRATION_FILE, SCHEMA_VERSION, RunDir
+from surelabel.runs.run_dir import CALIBRATION_FILE
 from surelabel.runs.samples import NUM_KEPT, TopK
 from surelabel.training import build
 from surelabel.training.warm_start import WarmStart
@@ -95,18 +95,6 @@ def test_a_run_without_mean_probabilities_is_audited(tiny, tmp_path, monkeypatch
     run = surelabel.fit(tiny("car"), tmp_path / "run")
     assert not {"mean_probability", "margin_of_mean"} & set(run.samples().column_names)
     assert len(surelabel.audit(run)) == len(run.samples())
-
-
-def test_a_run_of_an_older_schema_that_is_resumed_ends_in_todays(tiny, tmp_path):
-    stops = iter([False] * 7 + [True])
-    with pytest.raises(Interrupted):
-        surelabel.fit(tiny("car"), tmp_path / "run", interrupt=lambda: next(stops))
-    run = RunDir(tmp_path / "run")
-    run.write_json("data.json", {**run.data(), "schema": 1})
-    surelabel.resume(run)
-    assert run.data()["schema"] == SCHEMA_VERSION
-    assert "p_wrong" in run.samples().column_names
-    assert len(run.calibration()) == 1
 
 
 class TestManyClasses:

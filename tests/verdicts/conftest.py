@@ -21,6 +21,13 @@ def evidence(num_rows: int, rate: float, seed: int = 0) -> dict[str, np.ndarray]
     return {"is_wrong": is_wrong, "quality": 1 / (1 + np.exp(-score)), "first_learned": epoch}
 
 
+def write_verdict(run: RunDir, samples: dict[str, np.ndarray]) -> None:
+    """Write samples.parquet with the P(wrong) of its evidence, and the curves."""
+    calibration = CurveCalibration.fit(samples)
+    run.write_table(CALIBRATION_FILE, calibration.to_columns())
+    run.write_samples({**samples, "p_wrong": calibration.p_wrong})
+
+
 def write_run(
     path: Path,
     num_rows: int = 600,
@@ -29,7 +36,6 @@ def write_run(
     seed: int = 0,
     knows_truth: bool = True,
     held_out: int = 0,
-    schema: int = SCHEMA_VERSION,
 ) -> RunDir:
     """Write a finished run whose wrong labels are the next class; the last rows are held out."""
     made = evidence(num_rows, rate, seed)
@@ -66,12 +72,8 @@ def write_run(
         "target": soft,
         "probability": soft,
     }
-    if schema > 1:
-        calibration = CurveCalibration.fit(samples)
-        run.write_table(CALIBRATION_FILE, calibration.to_columns())
-        samples["p_wrong"] = calibration.p_wrong
-    run.write_samples(samples)
-    data = {"schema": schema, "class_names": list(NAMES), "input_shape": [2], "fingerprint": ""}
+    write_verdict(run, samples)
+    data = {"schema": SCHEMA_VERSION, "class_names": list(NAMES), "input_shape": [2], "fingerprint": ""}
     run.write_json("data.json", {**data, "num_train": num_rows - held_out, "num_validation": held_out})
     (path / "done").touch()
     return run

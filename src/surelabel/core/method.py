@@ -180,18 +180,6 @@ class TargetTable:
     """Whether the loss aims at it now; the target of a row is the sum over the current tables."""
 
 
-RENAMED_HOOKS = {
-    "confidence": "tau",
-    "label_quality": "verdict",
-    "corrected": "verdict",
-    "evidence": "verdict",
-    "targets": "target_tables",
-    "warnings": "advice",
-    "hint_at_chance": "advice",
-}
-"""Hooks of version 0.1.0, and what replaced them."""
-
-
 class Method(nn.Module):
     """A way to train on labels that may be wrong.
 
@@ -218,13 +206,6 @@ class Method(nn.Module):
 
     docs/add-a-method.md explains a complete method.
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse hooks of version 0.1.0, which would be ignored."""
-        super().__init_subclass__(**options)
-        for old, new in RENAMED_HOOKS.items():
-            if callable(cls.__dict__.get(old)):
-                raise TypeError(f"{cls.__name__}.{old}: this hook is now `{new}`; see docs/add-a-method.md")
 
     paper: ClassVar[str] = ""
     year: ClassVar[int] = 0

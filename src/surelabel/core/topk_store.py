@@ -1,7 +1,6 @@
 """A table of class probabilities that keeps a few classes per row, for many rows and classes."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -97,12 +96,3 @@ class TopKStore(nn.Module):
     def whole(self) -> Tensor:
         """Return the whole table, (N, K): only for tables that are small."""
         return self.apply_rows(lambda rows: rows)
-
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        """Take over a dense table that an earlier version has saved; the parts load themselves."""
-        rows = state_dict.pop(f"{prefix}rows", None)
-        if rows is not None and rows.shape == (self.num_samples, self.num_classes):
-            self.replace(rows.to(self.values.rows))
-            for name in ("classes", "values", "rest"):
-                state_dict[f"{prefix}{name}.rows"] = getattr(self, name).whole()
-        super()._load_from_state_dict(state_dict, prefix, *args)

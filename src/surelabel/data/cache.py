@@ -25,7 +25,7 @@ _reported: set[str] = set()
 _verified: dict[str, tuple[str, files.Stamp]] = {}
 """The checksums of arrays that this process has read, by key, and what was read."""
 _CHECKSUM = "checksum"
-"""The key of the checksum in KEY.json, beside the metadata; entries of 0.1.0 have none."""
+"""The key of the checksum in KEY.json, beside the metadata."""
 
 
 class Entry(NamedTuple):
@@ -114,19 +114,17 @@ def find(key: str, fits: Callable[[Entry], bool] = _accept_any) -> Entry | None:
         about = json.loads(_file(key, "json").read_text(encoding="utf-8"))
         array = np.load(_file(key, "npy"), mmap_mode="r", allow_pickle=False)
         is_complete = _file(key, "npy").stat().st_size == array.offset + array.nbytes
-        expected = about.pop(_CHECKSUM, None)
+        expected = about.pop(_CHECKSUM)
     # A damaged file: OSError, EOFError, ValueError (also from JSON), no mapping or no mapped array.
-    except (OSError, EOFError, ValueError, AttributeError, TypeError):
+    except (OSError, EOFError, ValueError, AttributeError, KeyError, TypeError):
         return None
     found = Entry(array, about)
     return found if is_complete and fits(found) and _is_intact(key, expected) else None
 
 
-def _is_intact(key: str, expected: str | None) -> bool:
+def _is_intact(key: str, expected: str) -> bool:
     """Return whether an array is as it was written; this process reads it once for that."""
     path, before = _file(key, "npy"), _verified.get(key)
-    if expected is None:
-        return True
     if before is None or before[1] != files.stamp(path):
         before = _verified[key] = files.checksum(path), files.stamp(path)
     return before[0] == expected

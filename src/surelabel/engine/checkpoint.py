@@ -120,15 +120,12 @@ def restore(state: dict[str, Any], modules: dict[str, torch.nn.Module], method: 
     torch.set_rng_state(state["random"].cpu())
     if state["cuda_random"] and len(state["cuda_random"]) == torch.cuda.device_count():
         torch.cuda.set_rng_state_all([s.cpu() for s in state["cuda_random"]])
-    metrics = state["metrics"]
-    if "sums" in state:  # version 0.1.0 saved them beside the metrics
-        metrics = {**metrics, "sums": state["sums"]}
     return Snapshot(
         position=Position(**state["position"]),
         plan=unpack_plan(state["plan"], method),
         history=state["history"],
         notes=state["notes"],
         best=state["best"],
-        metrics=metrics,
+        metrics=state["metrics"],
         precision=state["precision"],
     )

@@ -39,9 +39,7 @@ def _report_waiting(folder: Path) -> None:
 
 
 def _repair(folder: Path) -> None:
-    # 0.1.0 used the number of the process; outside a run such a name may be the user's.
-    token = r"[0-9a-f]{16}|\d+" if (folder.parent / "data.json").is_file() else r"[0-9a-f]{16}"
-    left = re.compile(rf"\.{re.escape(folder.name)}\.({token})\.tmp(\.old)?")
+    left = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]{{16}}\.tmp(\.old)?")
     found = [path for path in folder.parent.iterdir() if left.fullmatch(path.name) and not path.is_symlink()]
     for path in sorted(path for path in found if path.is_dir()):
         if path.suffix == ".old" and is_export(path) and not os.path.lexists(folder):

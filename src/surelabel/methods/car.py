@@ -35,7 +35,7 @@ Where the text leaves something open, we decided:
 - The verdict on a label is ours: _targets.judge_by_targets and docs/decisions/0004.
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -237,7 +237,6 @@ class CAR(Method):
         self.network = task.network(indicator=confidence == "indicator", indicator_layers=indicator_layers)
         self.target = make_targets(task, targets, correction_start, momentum, threshold, target_floor)
         self.last_tau = SampleStore(task.num_samples, fill=torch.nan)
-        self.register_load_state_dict_pre_hook(rename_tau_of_0_1_0)  # type: ignore[no-untyped-call]  # torch's
 
     def step(self, batch: Batch, clock: Clock) -> Step:
         """Run lines 5 to 10 of Algorithm 1: update the targets, then compute the terms of Eq. 7."""
@@ -281,9 +280,3 @@ class CAR(Method):
             f"penalty_weight={self.penalty_weight:g} damps gradients to Q0={damping:.3g} at the start; "
             f"try penalty_weight={max(2 * self.penalty_weight, 0.25 * (classes - 1)):.3g}"
         ]
-
-
-def rename_tau_of_0_1_0(_method: Any, state: dict[str, Tensor], prefix: str, *_others: Any) -> None:
-    """Rename the table of confidences in a state that version 0.1.0 saved."""
-    if f"{prefix}tau.rows" in state:
-        state[f"{prefix}last_tau.rows"] = state.pop(f"{prefix}tau.rows")

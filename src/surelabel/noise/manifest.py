@@ -23,13 +23,13 @@ class Manifest(Part):
     """As in the configuration."""
     convention: str
     """How rows and new labels were chosen."""
-    mode: str | None = None
+    mode: str | None
     """exact or bernoulli; None for labels from a file."""
     seed: int | None
     """Seed of the draw; None for labels from a file without one."""
     nominal_rate: float
     """The configured rate; for a matrix, the fraction of wrong labels that it implies here."""
-    expected_rate: float | None = None
+    expected_rate: float
     """The fraction of labels that the convention makes wrong on average.
 
     Symmetric noise that includes the true class, for example, has r (1 - 1/K).
@@ -67,11 +67,11 @@ class Manifest(Part):
 
     def describe(self) -> str:
         """Describe the noise in one line."""
-        expected = self.nominal_rate if self.expected_rate is None else self.expected_rate
-        differs = abs(expected - self.nominal_rate) >= 0.0005  # rates are shown with one decimal
+        differs = abs(self.expected_rate - self.nominal_rate) >= 0.0005  # rates are shown with one decimal
         text = (
-            f"{self.kind} noise, {self.nominal_rate:.1%} nominal{f', {expected:.1%} expected' if differs else ''} "
-            f"({self.convention}): {self.num_changed} of {self.num_samples} labels are wrong ({self.realised_rate:.1%})"
+            f"{self.kind} noise, {self.nominal_rate:.1%} nominal"
+            f"{f', {self.expected_rate:.1%} expected' if differs else ''} ({self.convention}): "
+            f"{self.num_changed} of {self.num_samples} labels are wrong ({self.realised_rate:.1%})"
         )
         return text.replace("%", " %") + ("" if self.seed is None else f", seed {self.seed}")
 

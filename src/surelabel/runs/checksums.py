@@ -82,8 +82,7 @@ class Checksums:
                 content = json.loads(self._file.read_text(encoding="utf-8"))
         if not isinstance(content, dict) or not all(isinstance(sums, list) for sums in content.values()):
             raise RunError(f"{self._file}: not readable as checksums; delete it to read the run without checks")
-        own = content.pop(FILE_NAME, None)  # not in runs of earlier versions
-        if own is not None and own != [_checksum_of(content)]:
+        if content.pop(FILE_NAME, None) != [_checksum_of(content)]:
             raise RunError(f"{self._file}: was damaged or edited; delete it to read the run without checks")
         return content
 

@@ -6,8 +6,7 @@
 Decisions that were made at once have the number of the first of them as `bulk`. Annotators decide
 independently of each other; their decisions have `"independent": true`.
 
-`crc32` is the checksum of the line without it. Lines of older versions have none; they must hold
-nothing but the fields that those versions wrote.
+`crc32` is the checksum of the line without it.
 
 Entries are numbered 1, 2, 3, ... by `sequence`, so a missing one is noticed too. A write that a
 crash cut short was never reported as saved, and the next entry has the number that it would have
@@ -107,33 +106,27 @@ def decode(line: bytes) -> Entry | None:
 
 def _decode(line: bytes) -> Entry | None:
     checked = _CHECKED.fullmatch(line)
-    if checked is not None:
-        line = checked[1] + b"}"
-        if zlib.crc32(line) != int(checked[2], 16):
-            return None
+    if checked is None or zlib.crc32(checked[1] + b"}") != int(checked[2], 16):
+        return None
     try:
-        content = json.loads(line)
+        content = json.loads(checked[1] + b"}")
     except (ValueError, RecursionError):
         return None
-    return _make_entry(content, has_more=checked is not None) if isinstance(content, dict) else None
+    return _make_entry(content) if isinstance(content, dict) else None
 
 
-def _make_entry(content: dict[str, Any], has_more: bool) -> Entry | None:
-    """Return the entry with these fields; `has_more` allows fields that this version ignores."""
+def _make_entry(content: dict[str, Any]) -> Entry | None:
+    """Return the entry with these fields; those that this version does not know are ignored."""
     kinds: dict[str, type] = {"sequence": int, "time": str, "action": str, "by": str}
-    optional = set()
     if content.get("action") == DRAW:
         kinds |= {"seed": int, "count": int}
     elif content.get("action") == ACCEPT:
         kinds |= {"before": int, "damage": str}
     elif content.get("action") in ACTIONS:
         kinds |= {"id": str, "given": str} | ({"label": str} if content["action"] in FINAL else {})
-        optional = {"label", "queue"}
     else:
         return None
     if not all(isinstance(content.get(name), kind) for name, kind in kinds.items()):
-        return None
-    if not has_more and not kinds.keys() | optional >= content.keys():
         return None
     values = {name: content[name] for name in kinds if name != "label"}
     if content["action"] == DRAW:

@@ -6,7 +6,7 @@ It tells a journal that lost its last lines, or all of them, from one that never
 changes it after its entry is on disk, so a crash between the two leaves a number that is too small,
 which does no harm. It is written in place by one call and not synced: losing it only means that
 such a loss is not noticed. The second word is the checksum of the first; what cannot be read counts
-as 0, as do journals of older versions, which have no such file.
+as 0, as does a missing file.
 """
 
 import contextlib

@@ -49,8 +49,7 @@ from surelabel.runs.metrics import read_line
 from surelabel.runs.samples import TopK
 
 SCHEMA_VERSION = 2
-READABLE_SCHEMAS = (1, 2)
-"""Schema 1 (version 0.1.0) stores neither P(wrong) nor a calibration; `verdicts` fits them."""
+"""The only schema that this version reads."""
 CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
 ENCODER_FILE, ENCODER_TENSORS = "encoder.json", "encoder.safetensors"
@@ -270,9 +269,8 @@ class RunDir:
         """Return the content of data.json; raise if its schema or a field of it is not readable."""
         content = self._read_json("data.json")
         version = content.get("schema")
-        if version not in READABLE_SCHEMAS:  # other schemas may have other fields
-            readable = " and ".join(map(str, READABLE_SCHEMAS))
-            raise RunError(f"{self.path}: written with run schema {version}; this version reads {readable}")
+        if version != SCHEMA_VERSION:  # other schemas may have other fields
+            raise RunError(f"{self.path}: written with run schema {version}; this version reads {SCHEMA_VERSION}")
         with self._naming("data.json"):
             description.check(content)
         return content
@@ -306,11 +304,9 @@ class RunDir:
         return table
 
     def samples(self) -> Any:
-        """Return samples.parquet of a finished run as an arrow table.
+        """Return samples.parquet of a finished run as an arrow table, which must fit data.json.
 
-        `TopK.from_table` reads the columns target and probability of any schema. The column p_wrong
-        is missing in runs of schema 1; `verdicts.audit` computes it for them. A table that does not
-        fit data.json is an error.
+        `TopK.from_table` reads the columns target and probability.
         """
         self.require_done()
         table = self._read_table("samples.parquet")
@@ -319,7 +315,7 @@ class RunDir:
         return table
 
     def calibration(self) -> Any:
-        """Return calibration.parquet of a finished run as an arrow table; schema 1 has none."""
+        """Return calibration.parquet of a finished run as an arrow table."""
         self.require_done()
         return self._read_table(CALIBRATION_FILE)
 

@@ -16,7 +16,7 @@ SOFT_COLUMNS = ("target", "probability")
 """Columns with a value for every class."""
 MEAN_PROBABILITY = "mean_probability"
 """The mean of `probability` over training, NaN for held-out rows; not in runs whose table of all
-rows and classes would be large, nor in those of 0.1.0."""
+rows and classes would be large."""
 TRUE_CLASS = "true_class"
 """The class of a row by all evidence, in runs with a second opinion."""
 OPTIONAL_COLUMNS = (MEAN_PROBABILITY, TRUE_CLASS)
@@ -50,7 +50,7 @@ class TopK:
 
     @classmethod
     def from_table(cls, table: Any, name: str, num_classes: int) -> "TopK":
-        """Read a column of an arrow table; runs of schema 1 stored any number of classes whole."""
+        """Read a column of an arrow table."""
         values, classes = _read_lists(table, name), _read_lists(table, f"{name}_classes")
         if values is None or (classes is None and values.shape[1] != num_classes):
             raise RunError(f"samples.parquet: not readable: it holds no {name} of {num_classes} classes")

@@ -1,12 +1,12 @@
 """The tables of a run, labels.parquet and samples.parquet: which columns they have, and of what.
 
-A table is checked once, when it is read. Runs without checksums may have been edited or damaged.
+A table is checked once, when it is read: who sends a run may have edited it.
 """
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from surelabel.runs.samples import OPTIONAL_COLUMNS, SOFT_COLUMNS, TRUE_CLASS
+from surelabel.runs.samples import OPTIONAL_COLUMNS, SOFT_COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +24,6 @@ NUMBERS = (
     "tau",
 )
 """Columns of numbers that may be unknown."""
-P_WRONG = "p_wrong"
 TOLERANCE = 1e-3
 """How far rounding may carry a probability beyond 0 or 1."""
 BOUNDS = ("p_wrong_low", "p_wrong_high")
@@ -44,19 +43,14 @@ def check_labels(table: "pa.Table", data: Mapping[str, Any]) -> None:
 
 
 def check_samples(table: "pa.Table", data: Mapping[str, Any]) -> None:
-    """Raise ValueError unless samples.parquet has the rows and classes of data.json.
-
-    Runs of schema 1 have no P(wrong).
-    """
+    """Raise ValueError unless samples.parquet has the rows and classes of data.json."""
     _check_rows(table, data)
     num_classes, names = len(data["class_names"]), set(table.column_names)
     for name in TEXTS:
         _check_texts(table, name)
     for name in CLASSES:
         _check_classes(table, name, num_classes)
-    has_bounds = not names.isdisjoint(BOUNDS)
-    has_p_wrong = data["schema"] > 1 or has_bounds or TRUE_CLASS in names or P_WRONG in names
-    for name in ("quality", *((P_WRONG,) if has_p_wrong else ()), *(BOUNDS if has_bounds else ())):
+    for name in ("quality", "p_wrong", *(() if names.isdisjoint(BOUNDS) else BOUNDS)):
         _check_fractions(table, name)
     for name in (*NUMBERS, *(name for name in EVIDENCE if name in names)):
         _check_numbers(table, name)

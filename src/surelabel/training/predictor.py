@@ -18,7 +18,7 @@ from surelabel.data.encoding import stored
 from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
 from surelabel.data.inputs import Inputs, LazyInputs
 from surelabel.data.sources.tables import frames
-from surelabel.errors import RunError, warn_deprecated
+from surelabel.errors import RunError
 from surelabel.files import replace_csv
 from surelabel.models import Extractor
 from surelabel.runs.run_dir import RECORDED, RunDir
@@ -111,11 +111,6 @@ class TrainedModel:
         if self.method.tau(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
             return None
         return self._sweep(self.method.tau, inputs, batch_size)
-
-    def confidence(self, x: Any, batch_size: int = 512) -> np.ndarray | None:
-        """Return tau under the name that it had in 0.1.0."""
-        warn_deprecated("TrainedModel.confidence", "use tau", removal="0.4")
-        return self.tau(x, batch_size)
 
     def seen(self, raw: Tensor) -> Tensor:
         """Return the inputs of the method: raw ones, or features if the run trained on these."""

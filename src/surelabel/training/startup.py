@@ -33,13 +33,10 @@ def check_or_write(
     }
     if run_dir.has_begun:
         _check_noise(run_dir, manifest)
-        begun = run_dir.data()
-        if {**begun, "schema": SCHEMA_VERSION} != data:
+        if run_dir.data() != data:
             raise RunError(f"{run_dir.path}: the data have changed since this run began; start a new run")
         if run_dir.config() != config:
             run_dir.write_config(config)
-        if begun != data:  # a run of an older version, whose results are written in today's schema
-            run_dir.write_json("data.json", data)
         return
     run_dir.write_config(config)
     run_dir.write_json("env.json", _environment(device))

@@ -191,9 +191,7 @@ class CurveCalibration(Calibration):
 
     @classmethod
     def read(cls, run: RunDir, columns: Mapping[str, np.ndarray]) -> "CurveCalibration":
-        """Read the calibration of a finished run; a run of schema 1 has none, so it is fitted."""
-        if "p_wrong" not in columns:
-            return cls.fit(columns)
+        """Read the calibration of a finished run."""
         curves = cls.read_curves(run)
         missing = {TRAINED, HELD_OUT} & set(columns["verdict"].tolist()) - set(curves)
         if missing:
@@ -202,9 +200,7 @@ class CurveCalibration(Calibration):
 
     @staticmethod
     def read_curves(run: RunDir) -> dict[str, Curve]:
-        """Read the curves of a finished run by kind of verdict; a run of schema 1 stores none."""
-        if not run.has(CALIBRATION_FILE):
-            return {}
+        """Read the curves of a finished run by kind of verdict."""
         try:
             return dict(map(_curve_of, run.calibration().to_pylist()))
         except (KeyError, TypeError, ValueError) as error:

@@ -1,7 +1,6 @@
 """Tables of numbers and categories: what is encoded how, what is left out, and new tables."""
 
 import csv
-import json
 
 import numpy as np
 import pyarrow as pa
@@ -185,21 +184,6 @@ def test_a_column_that_new_rows_lack_is_named(run, call, tmp_path):
 def test_a_report_and_the_data_again(run, done, tmp_path):
     done("report", run / "run", "--out", tmp_path / "r.html")
     assert api.reopen_data(run / "run").feature_names[-3:] == ("city=Bonn", "city=Oslo", "city=Rome")
-
-
-def test_a_run_on_numbers_of_an_earlier_version_keeps_to_them(run, tmp_path):
-    """Such a run has no encoder: columns of text were left out then."""
-    settings = {**FAST_TEXT, "train.epochs": 1, "data.feature_columns": ["age2"]}
-    with (run / "people.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    columns = {"age2": range(90), "text": ["some words here now"] * 90}
-    write_csv(tmp_path / "t.csv", {**columns, **{name: [row[name] for row in rows] for name in ("city", "label")}})
-    old = api.fit(str(tmp_path / "t.csv"), tmp_path / "run", settings=settings)
-    config = json.loads((old.path / "config.json").read_text())
-    config["data"]["feature_columns"] = None
-    (old.path / "config.json").write_text(json.dumps(config))
-    (old.path / "checksums.json").unlink()
-    assert api.reopen_data(old.path).feature_names == ("age2",)
 
 
 @pytest.mark.parametrize(
