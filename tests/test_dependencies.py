@@ -31,7 +31,7 @@ EXTRAS = set().union(
 
 
 def imported(node: ast.AST, is_nested: bool = False):
-    """Yield the packages that code imports from outside, and whether only if a function is called."""
+    """Yield the packages that code imports, and whether only when a function is called."""
     for child in ast.iter_child_nodes(node):
         names = []
         if isinstance(child, ast.Import):

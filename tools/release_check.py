@@ -46,7 +46,7 @@ def extras() -> list[str]:
 
 
 def least_versions(torch: str | None = None) -> list[str]:
-    """Return the packages that surelabel needs at their lower bounds; torch at another, if given."""
+    """Return what surelabel needs at its lower bounds; torch at another version, if given."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     bounds = dict(requirement.split(">=") for requirement in project["dependencies"])
     return [f"{name}=={bound}" for name, bound in (bounds | ({"torch": torch} if torch else {})).items()]
