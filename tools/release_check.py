@@ -138,10 +138,10 @@ class Release:
         return shown
 
     def least(self) -> str:
-        """Run the quick demo with the least versions that pyproject.toml allows."""
+        """Run the demo and the examples with the least versions that pyproject.toml allows."""
         packages = least_versions(self.torch)
         self.install("least", self.wheel, *packages)
-        return f"{self.demo('least')} with {', '.join(packages)}"
+        return f"{self.demo('least')}; {self.run_tool('public_names.py', 'least')}; {', '.join(packages)}"
 
     def demo(self, name: str = "fresh") -> str:
         """Run the quick demo from the wheel."""
@@ -159,9 +159,9 @@ class Release:
         """Check the licences of what the wheel needs."""
         return self.run_tool("licences.py")
 
-    def run_tool(self, name: str) -> str:
-        """Run a script of this folder in the fresh environment."""
-        return self.run(self.python("fresh"), shutil.copy(ROOT / "tools" / name, self.folder)).strip()
+    def run_tool(self, name: str, environment: str = "fresh") -> str:
+        """Run a script of this folder in an environment."""
+        return self.run(self.python(environment), shutil.copy(ROOT / "tools" / name, self.folder)).strip()
 
     def extras(self) -> str:
         """Resolve every extra on its own, without installing it."""
