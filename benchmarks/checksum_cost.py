@@ -19,9 +19,10 @@ from typing import Any
 import torch
 
 from surelabel import files
+from surelabel.engine.state_file import write_state
 from surelabel.runs.run_dir import RunDir
 
-NAME = "state.pt"
+NAME = "state.safetensors"
 
 
 def measure(action: Callable[[], Any]) -> tuple[float, float]:
@@ -43,7 +44,7 @@ def main() -> None:
         path = Path(folder, NAME)
 
         def save(file: Any) -> None:
-            torch.save(state, file)
+            write_state(file, state)
 
         actions = {
             "save without": lambda: files.replace_stream(path, save),

@@ -10,7 +10,6 @@ process is stopped when its address space would exceed --most-gigabytes.
 """
 
 import argparse
-import http.cookiejar
 import json
 import os
 import resource
@@ -145,10 +144,11 @@ def open_review(run: Path, most_gigabytes: float) -> tuple[Cost, Cost]:
     ready = Cost(time.perf_counter() - began, cpu(process.pid), peak(process.pid), "" if address else "FAILED")
     page = Cost(*[float("nan")] * 3)
     if address:
-        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar()))
+        root, key = address.split("#key=")
+        opener = urllib.request.build_opener()
+        opener.addheaders = [("x-surelabel-key", key)]
         began = time.perf_counter()
-        opener.open(address).read()
-        root = address.split("?")[0]
+        opener.open(root).read()
         json.load(opener.open(f"{root}api/run"))
         rows = json.load(opener.open(f"{root}api/rows"))["rows"]
         spent = cpu(process.pid) - ready.cpu

@@ -69,7 +69,7 @@ def open_review(run: RunDir) -> Review:
     given = torch.from_numpy(labels["given"].to_numpy().astype(np.int64))
     train = Examples(torch.zeros(len(given), 4), given, np.array(labels["id"].to_pylist()))
     live = LiveAudit(Auditor(run), Journal(run.path / FILE_NAME))
-    return Review(run, Suspects(live.audit, Corpus(train, names)), live, FeatureTable(train, len(names)), "key")
+    return Review(run, Suspects(live.audit, Corpus(train, names)), live, FeatureTable(train, len(names)))
 
 
 def measure(review: Review, repeats: int) -> list[float]:

@@ -25,19 +25,14 @@ class Reviewer:
     """Sends what the review page sends."""
 
     def __init__(self, address: str) -> None:
-        self.host, self.token = re.fullmatch(r"http://([\d.:]+)/\?token=(\S+)", address).groups()
-        self.cookie, self.key = "", ""
-        self.send("GET", f"/?token={self.token}")
-        self.key = json.loads(self.send("GET", "/api/run"))["key"]
+        self.host, self.key = re.fullmatch(r"http://([\d.:]+)/#key=(\S+)", address).groups()
 
     def send(self, verb: str, path: str, body: Any = None) -> str:
         """Send a request, and return the text of the answer."""
         connection = HTTPConnection(self.host)
-        headers = {"origin": f"http://{self.host}", "cookie": self.cookie, "x-surelabel-key": self.key}
-        headers["content-type"] = "application/json"
+        headers = {"x-surelabel-key": self.key, "content-type": "application/json"}
         connection.request(verb, path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()
-        self.cookie = (answer.getheader("set-cookie") or self.cookie).partition(";")[0]
         text = answer.read().decode()
         if answer.status != 200:
             raise SystemExit(f"{path}: {answer.status} {text}")

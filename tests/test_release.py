@@ -55,6 +55,14 @@ class TestVersion:
                 check.check_tag(tag, number, text)
 
 
+def test_the_least_versions_are_the_lower_bounds():
+    check = tool("release_check")
+    packages = dict(one.split("==") for one in check.least_versions())
+    assert [f"{name}>={bound}" for name, bound in packages.items()] == PROJECT["dependencies"]
+    others = dict(one.split("==") for one in check.least_versions("2.13.0"))
+    assert others == {**packages, "torch": "2.13.0"}
+
+
 def test_changes_are_added_changed_or_fixed():
     for section in re.split(r"^## ", CHANGELOG, flags=re.M)[1:]:
         name, _, text = section.partition("\n")

@@ -2,7 +2,8 @@
 
 Needs Python and pip with an index, nothing else; nothing in the repository is changed.
 `--tag v0.2.0` also checks that the version and the changelog are those of the tag, and `--keep DIR`
-keeps the files that were built. The hosted workflow uses both.
+keeps the files that were built. The hosted workflow uses both. `--torch 2.13.0` takes this version
+of PyTorch instead of the least one, which brings gigabytes of CUDA packages.
 """
 
 import argparse
@@ -44,6 +45,13 @@ def extras() -> list[str]:
     return list(project["optional-dependencies"])
 
 
+def least_versions(torch: str | None = None) -> list[str]:
+    """Return what surelabel needs at its lower bounds; torch at another version, if given."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    bounds = dict(requirement.split(">=") for requirement in project["dependencies"])
+    return [f"{name}=={bound}" for name, bound in (bounds | ({"torch": torch} if torch else {})).items()]
+
+
 def check_tag(tag: str, number: str, changelog: str) -> str:
     """Check that a tag, the version and the first section of the changelog agree."""
     if tag != f"v{number}":
@@ -72,8 +80,8 @@ def check_files(files: Sequence[Path], number: str) -> str:
 class Release:
     """The checks, in a folder outside the repository."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.dist = folder, folder / "dist"
+    def __init__(self, folder: Path, torch: str | None = None) -> None:
+        self.folder, self.dist, self.torch = folder, folder / "dist", torch
         # Neither the repository nor packages of the user may be seen from the fresh environments.
         self.env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         self.env |= {"PYTHONNOUSERSITE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
@@ -129,9 +137,15 @@ class Release:
             raise Failed(f"{place.strip()} is used, and says {shown}")
         return shown
 
-    def demo(self) -> str:
+    def least(self) -> str:
+        """Run the demo and the examples with the least versions that pyproject.toml allows."""
+        packages = least_versions(self.torch)
+        self.install("least", self.wheel, *packages)
+        return f"{self.demo('least')}; {self.run_tool('public_names.py', 'least')}; {', '.join(packages)}"
+
+    def demo(self, name: str = "fresh") -> str:
         """Run the quick demo from the wheel."""
-        result = json.loads(self.run(self.folder / "fresh/bin/surelabel", "demo", "--quick", "--json"))
+        result = json.loads(self.run(self.python(name).parent / "surelabel", "demo", "--quick", "--json"))
         accuracies = {name: result[name]["test_accuracy"] for name in ("cross_entropy", "car")}
         if not accuracies["car"] > accuracies["cross_entropy"] + 0.1:
             raise Failed(f"CAR should be better than cross entropy by far: {accuracies}")
@@ -145,9 +159,9 @@ class Release:
         """Check the licences of what the wheel needs."""
         return self.run_tool("licences.py")
 
-    def run_tool(self, name: str) -> str:
-        """Run a script of this folder in the fresh environment."""
-        return self.run(self.python("fresh"), shutil.copy(ROOT / "tools" / name, self.folder)).strip()
+    def run_tool(self, name: str, environment: str = "fresh") -> str:
+        """Run a script of this folder in an environment."""
+        return self.run(self.python(environment), shutil.copy(ROOT / "tools" / name, self.folder)).strip()
 
     def extras(self) -> str:
         """Resolve every extra on its own, without installing it."""
@@ -162,11 +176,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tag", help="The tag of the release, such as v0.2.0.")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="Copy the sdist and the wheel to this folder.")
+    parser.add_argument("--torch", metavar="VERSION", help="Check the least versions of all packages but PyTorch.")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="surelabel-release-") as folder:
-        release = Release(Path(folder))
+        release = Release(Path(folder), options.torch)
         checks = [release.build, release.metadata, release.install_wheel, release.licences]
-        checks += [release.demo, release.examples, release.extras]
+        checks += [release.demo, release.examples, release.extras, release.least]
         try:
             if options.tag is not None:
                 print("tag:", check_tag(options.tag, version(), (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")))

@@ -5,16 +5,20 @@ Typer and Rich are imported on first use, so that importing the library stays ch
 
 import contextlib
 import copy
+import errno
+import io
 import itertools
 import json
 import logging
 import math
 import os
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from rich.console import Console
     from rich.table import Table
 
@@ -38,16 +42,39 @@ def _console(**options: Any) -> "Console":
     return Console(**options)
 
 
-@contextlib.contextmanager
-def _naming_stdout() -> Iterator[None]:
-    """Say in errors of the disk that it was stdout that could not be written."""
-    try:
-        yield
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, "standard output") from error
+class _Output(io.FileIO):
+    """Standard output or error; drops what a reader who left would miss, and raises others once."""
+
+    is_lost = False
+
+    def write(self, data: "ReadableBuffer") -> int:
+        """Write, or drop what cannot be written any more."""
+        try:
+            if not self.is_lost:
+                return super().write(data)
+        except OSError as error:
+            self.is_lost = True
+            if error.errno != errno.EPIPE:
+                name = "standard output" if self.fileno() == 1 else "standard error"
+                raise OSError(error.errno, error.strerror, name) from error
+        return memoryview(data).nbytes
 
 
-@_naming_stdout()
+def protect_outputs() -> None:
+    """Let commands end as they would with a reader, whatever stdout and stderr are."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed; the next file that is opened would get its number, and what is printed
+            os.open(os.devnull, os.O_RDWR)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        before = getattr(sys, name)
+        options = {"encoding": before.encoding, "errors": before.errors} if before else {"encoding": "utf-8"}
+        raw = _Output(number, "w", closefd=False)
+        is_live = number == 2 or raw.isatty()
+        setattr(sys, name, io.TextIOWrapper(io.BufferedWriter(raw), line_buffering=is_live, **options))
+
+
 def say(text: str = "") -> None:
     """Print a line on stdout."""
     if not has_nonzero_rank():
@@ -61,7 +88,6 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-@_naming_stdout()
 def say_prose(text: str) -> None:
     """Print sentences on stdout, wrapped at words on a terminal and left whole elsewhere."""
     terminal = _console(highlight=False, markup=False)
@@ -104,7 +130,6 @@ def is_terminal() -> bool:
     return terminal.is_interactive and terminal.encoding.startswith("utf")
 
 
-@_naming_stdout()
 def say_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], wrap: bool = False) -> None:
     """Print a table on stdout, numbers aligned right.
 

@@ -133,11 +133,9 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def _error_number(error: BaseException) -> int | None:
-    """Return the errno behind an error: PyTorch and safetensors raise their own kinds."""
-    # torch.save raises a RuntimeError while it handles the error of the file.
-    cause = error.__context__ if isinstance(error, RuntimeError) and error.__context__ else error
-    if isinstance(cause, OSError):
-        return cause.errno
+    """Return the errno behind an error: safetensors raises its own kind."""
+    if isinstance(error, OSError):
+        return error.errno
     found = re.search(r"I/O error.*\(os error (\d+)\)", str(error))
     return None if found is None else int(found[1])
 

@@ -214,7 +214,7 @@ class TestRun:
         from surelabel.reviewing.server import make_review
 
         corpus = surelabel.api.reopen_data(run)
-        review = make_review(run, corpus, "key", "tester")
+        review = make_review(run, corpus, "tester")
         assert review.journal.path == run.path / "decisions.jsonl"
 
     def test_the_retrain_command_names_a_method(self, run, done, tmp_path, call):

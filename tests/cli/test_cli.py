@@ -527,7 +527,7 @@ class TestProcesses:
         _, err = process.communicate(timeout=60)
         assert process.returncode == 143, err
         assert err.count("Resume with: surelabel resume r") == 1
-        assert (folder / "r/state.pt").is_file()
+        assert (folder / "r/state.safetensors").is_file()
 
     def test_two_devices(self, toy):
         process = started("fit", toy, *QUICK, "--devices", "2", "--json")

@@ -119,16 +119,18 @@ def test_tensorboard_beside_the_json_lines(flow, call, done):
     assert "available: tensorboard, wandb" in call("fit", "data.npz", "--log", "paper", *QUICK).stderr
 
 
-def test_review_serves_to_those_who_have_the_token_and_ends_by_ctrl_c(flow):
+def test_review_serves_to_those_who_have_the_key_and_ends_by_ctrl_c(flow):
     command = [sys.executable, "-m", "surelabel", "review", "run", "--no-open"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=flow) as server:
         try:
             address = server.stdout.readline().strip()
             assert address.startswith("http://127.0.0.1:")
-            with urllib.request.urlopen(address, timeout=30) as answer:
+            root, key = address.split("#key=")
+            asked = urllib.request.Request(f"{root}api/run", headers={"x-surelabel-key": key})
+            with urllib.request.urlopen(asked, timeout=30) as answer:
                 assert answer.status == 200
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(address.split("?")[0], timeout=30)
+                urllib.request.urlopen(f"{root}api/run", timeout=30)
             with refused.value as answer:
                 assert answer.code == 403
         finally:

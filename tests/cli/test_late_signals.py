@@ -53,7 +53,7 @@ def interrupt(folder, run, place, number, *options):
     assert ended.stderr.splitlines()[-1] == f"stopped; the state is saved. Resume with: surelabel resume {run}"
     assert ended.stderr.count("Resume with") == 1
     assert "Traceback" not in ended.stderr
-    assert (folder / run / "state.pt").is_file()
+    assert (folder / run / "state.safetensors").is_file()
     assert not RunDir(folder / run).is_done
     assert not list((folder / run).glob(".*"))
 

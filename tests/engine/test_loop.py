@@ -18,6 +18,7 @@ from surelabel.data.loader import Loader
 from surelabel.engine import distributed
 from surelabel.engine import loop as engine_module
 from surelabel.engine.loop import Engine, Setup
+from surelabel.engine.state_file import read_state
 from surelabel.errors import ConfigError, NotFiniteError, RunError
 from surelabel.runs.run_dir import RunDir
 from surelabel.training import build
@@ -225,7 +226,7 @@ def test_term_that_is_not_finite_stops_and_names_it(make_engine, tmp_path, monke
         engine.run()
     assert "good" not in str(error.value).split("is not finite")[0]
     assert "last saved state is kept; resume with: surelabel resume" in str(error.value)
-    assert torch.load(engine.setup.run_dir.state_file, weights_only=True)["position"]["epoch"] == 1
+    assert read_state(engine.setup.run_dir.state_file, torch.device("cpu"))["position"]["epoch"] == 1
     assert all(torch.isfinite(p).all() for p in engine.method.parameters())
 
 
@@ -249,7 +250,7 @@ def test_late_looks_at_the_loss_give_the_same_error_and_save_nothing(make_engine
             NotFiniteError, match=r"loss term bad is not finite in epoch 2, batch 4, samples (\w+, ){14}\w+;"
         ):
             engine.run()
-        assert torch.load(engine.setup.run_dir.state_file, weights_only=True)["position"]["epoch"] == 1
+        assert read_state(engine.setup.run_dir.state_file, torch.device("cpu"))["position"]["epoch"] == 1
 
 
 class Synchronisations(TorchDispatchMode):
@@ -447,7 +448,7 @@ def test_weights_that_are_not_finite_are_never_kept(make_engine, monkeypatch):
     engine = make_engine(Explodes)
     with pytest.raises(NotFiniteError, match="weights of first are not finite after epoch 2"):
         engine.run()
-    saved = torch.load(engine.setup.run_dir.state_file, weights_only=True)
+    saved = read_state(engine.setup.run_dir.state_file, torch.device("cpu"))
     assert saved["position"]["epoch"] == 1
     assert all(torch.isfinite(v).all() for v in saved["modules"]["method"].values() if v.is_floating_point())
 

@@ -49,7 +49,7 @@ def find_library() -> Path | None:
 
 def _resume(scene: Path, whole: Path, folder: Path, shifted: dict[str, str]) -> str | None:
     copy(scene, folder)
-    run(scenes.fit_words("car"), folder, fatal="run/state.pt", save_every=0)
+    run(scenes.fit_words("car"), folder, fatal="run/state.safetensors", save_every=0)
     ended = run(["resume", "run"], folder, is_fresh=True, environment=shifted)
     return _fault(ended) or _differs(folder, whole)
 

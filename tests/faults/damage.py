@@ -83,7 +83,7 @@ def make_runs(folder: Path) -> tuple[Path, Path]:
     from surelabel.runs.run_dir import RunDir
 
     finished, unfinished = folder / "finished", folder / "unfinished"
-    for scene, fatal in ((finished, None), (unfinished, "run/state.pt")):
+    for scene, fatal in ((finished, None), (unfinished, "run/state.safetensors")):
         (scene / "out").mkdir(parents=True)
         scenes.write_blobs(scene / "data.npz")
         ended = run(scenes.fit_words("car"), scene, fatal=fatal, save_every=0)

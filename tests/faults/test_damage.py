@@ -22,9 +22,9 @@ CASES = [
     ("finished", "done", "a folder in its place", "review"),
     ("finished", "done", "a folder in its place", "resume"),
     ("finished", "done", "nothing", "audit"),
-    ("unfinished", "state.pt", "flipped bits in the last quarter", "resume"),
+    ("unfinished", "state.safetensors", "flipped bits in the last quarter", "resume"),
     ("unfinished", "labels.parquet", "a folder in its place", "resume"),
-    ("unfinished", "state.pt", "a lost file", "resume"),
+    ("unfinished", "state.safetensors", "a lost file", "resume"),
 ]
 
 

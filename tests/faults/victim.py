@@ -96,7 +96,7 @@ def _serve_nothing() -> None:
     from surelabel.reviewing import server
 
     def open_only(run_dir: Any, corpus: Any, *_arguments: Any, **_options: Any) -> Any:
-        journal = server.make_review(run_dir, corpus, "key").journal
+        journal = server.make_review(run_dir, corpus).journal
         journal.book()
         return journal
 

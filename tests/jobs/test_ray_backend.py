@@ -101,10 +101,10 @@ def test_files_come_back_unchanged_and_others_are_refused(trial, tmp_path, blobs
     one = trial(epochs=1, source=str(blobs))
     there = api.fit(one.config, tmp_path / "there")
     files = pack_run(there.path)
-    assert "state.pt" not in files
+    assert "state.safetensors" not in files
     unpack_run(files, tmp_path / "here", one.config)
     assert RunDir.open(tmp_path / "here").samples() == there.samples()
-    for wrong in ("../evil", "a/b", ".hidden", "state.pt", ""):
+    for wrong in ("../evil", "a/b", ".hidden", "state.safetensors", ""):
         with pytest.raises(RunError, match="which a run does not have"):
             unpack_run({**files, wrong: b""}, tmp_path / "other", one.config)
     with pytest.raises(RunError, match="not as bytes"):

@@ -171,6 +171,6 @@ def test_ctrl_c_on_a_terminal_saves_and_says_how_to_resume(tmp_path):
     assert (process.returncode, out) == (130, "")
     assert err.splitlines()[-1].startswith("stopped; the states are saved. Resume with the same command")
     assert list(tmp_path.rglob("tables/*.csv"))
-    assert list(tmp_path.glob("runs/*/state.pt"))
+    assert list(tmp_path.glob("runs/*/state.safetensors"))
     (log,) = tmp_path.glob("logs/*")
     assert all(line.startswith("note: ") for line in log.read_text().splitlines())

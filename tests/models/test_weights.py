@@ -6,6 +6,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from torch.torch_version import TorchVersion
 
 from surelabel.errors import ConfigError
 from surelabel.models import make_backbone, start_from
@@ -79,6 +80,19 @@ class TestReading:
         for name in ("a.pth", "b.pth"):
             assert "not readable as weights" in error(read_weights, tmp_path / name)
         assert not (tmp_path / "executed").exists()
+
+    @pytest.mark.parametrize(("version", "is_read"), [("2.5.1", False), ("2.9.1+cpu", False), ("2.10.0", True)])
+    def test_versions_with_a_hole_read_no_pickles(self, tmp_path, monkeypatch, version, is_read):
+        torch.save(STATE, tmp_path / "a.pth")
+        save_file(STATE, tmp_path / "a.safetensors")
+        monkeypatch.setattr(torch, "__version__", TorchVersion(version))
+        assert set(read_weights(tmp_path / "a.safetensors")) == set(STATE)
+        if is_read:
+            assert set(read_weights(tmp_path / "a.pth")) == set(STATE)
+        else:
+            text = error(read_weights, tmp_path / "a.pth")
+            assert f"PyTorch {version} may run code" in text
+            assert "PyTorch 2.10 or a .safetensors file" in text
 
     @pytest.mark.parametrize(("content", "text"), [([1, 2], "got list"), ({"a": 1}, "contains no tensors")])
     def test_content_that_is_not_a_state_dict(self, tmp_path, content, text):

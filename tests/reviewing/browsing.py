@@ -3,6 +3,7 @@
 Most tests serve it from a thread; one that kills the server starts it as a process, as users do.
 """
 
+import contextlib
 import json
 import re
 import socket
@@ -42,7 +43,7 @@ class ThreadServer(Server):
         super().__init__(run)
         self.listener = socket.create_server((HOST, 0))
         access = Access(self.listener.getsockname()[1])
-        app = make_app(open_review(run, access.key), access)
+        app = make_app(open_review(run), access)
         self.server = uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none", lifespan="off"))
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]})
         self.thread.start()
@@ -126,6 +127,21 @@ def opened(browser):
     for context in contexts:
         context.close()
     assert troubles == []
+
+
+@pytest.fixture
+def opened_quietly(browser):
+    """Return a function that opens a page beside hostile ones, whose troubles are wanted."""
+    with contextlib.ExitStack() as stack:
+
+        def open_page(address: str):
+            page = stack.enter_context(contextlib.closing(browser.new_context())).new_page()
+            page.goto(address)
+            expect(page.locator("body[data-ready]")).to_be_attached()
+            widen(page, 0)
+            return page
+
+        yield open_page
 
 
 def widen(page, low: float) -> None:

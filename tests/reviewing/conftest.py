@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.reviewing.browsing import opened, process_server, read_only_server, server  # noqa: F401, fixtures
+from tests.reviewing.browsing import opened, opened_quietly, process_server, read_only_server, server  # noqa: F401
 
 from surelabel import api
 from surelabel.reviewing.access import KEY_HEADER, Access
@@ -116,7 +116,7 @@ def corpus_of_fixture():
 def open_review(trained):
     """Return a function that opens a run, or a copy of one, for review."""
     reopened = {name: corpus_of(run) for name, run in trained.items()}
-    return lambda run, key: make_review(run, reopened[run.path.name], key, by="tester")
+    return lambda run: make_review(run, reopened[run.path.name], by="tester")
 
 
 def decision(row, action="keep", **more):
@@ -131,12 +131,9 @@ class Client:
         from starlette.testclient import TestClient
 
         self.access = Access(PORT)
-        self.review = open_review(run, self.access.key)
-        self.http = TestClient(make_app(self.review, self.access), base_url=f"http://{HOST}")
-
-    def open(self) -> "Client":
-        assert self.http.get(f"/?token={self.access.token}").status_code == 200
-        return self
+        self.review = open_review(run)
+        app = make_app(self.review, self.access)
+        self.http = TestClient(app, base_url=f"http://{HOST}", headers={KEY_HEADER: self.access.key})
 
     def rows(self, **wanted):
         answer = self.http.get("/api/rows", params={"low": 0, **wanted})
@@ -144,9 +141,8 @@ class Client:
         return answer.json()["rows"]
 
     def post(self, address: str, body, **headers):
-        sent = {"origin": f"http://{HOST}", KEY_HEADER: self.access.key, **headers}
-        sent = {name: value for name, value in sent.items() if value is not None}
-        return self.http.post(address, content=json.dumps(body), headers={"content-type": "application/json", **sent})
+        sent = {"origin": f"http://{HOST}", "content-type": "application/json", **headers}
+        return self.http.post(address, content=json.dumps(body), headers=sent)
 
     def decide(self, *decisions):
         return self.post("/api/decisions", {"decisions": list(decisions)})
@@ -155,4 +151,4 @@ class Client:
 @pytest.fixture
 def client(copied, open_review):
     """Return a function that opens the page on a copy of a run: `client("images")`."""
-    return lambda name="images": Client(copied(name), open_review).open()
+    return lambda name="images": Client(copied(name), open_review)

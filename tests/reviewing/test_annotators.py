@@ -20,14 +20,14 @@ def reviewed_by(corpus_of):
     """Return a function that makes what opens a run for an annotator: `reviewed_by("ann")`."""
 
     def make(name: str):
-        return lambda run, key: make_review(run, corpus_of(run), key, name, is_independent=True)
+        return lambda run: make_review(run, corpus_of(run), name, is_independent=True)
 
     return make
 
 
 def test_annotators_see_each_other_only_after_their_own_decision(copied, reviewed_by):
     run = copied("images")
-    ann, bob = (Client(run, reviewed_by(name)).open() for name in ("ann", "bob"))
+    ann, bob = (Client(run, reviewed_by(name)) for name in ("ann", "bob"))
     first, second, third = ann.rows()[:3]
     ann.decide(decision(first), decision(second), decision(third, "unsure"))
     assert bob.rows()[0]["id"] == first["id"], "still open for bob"
@@ -51,10 +51,10 @@ def test_annotators_see_each_other_only_after_their_own_decision(copied, reviewe
 
 def test_what_others_decided_does_not_show_in_suggestions_order_or_probabilities(copied, reviewed_by):
     run = copied("images")
-    ann = Client(run, reviewed_by("ann")).open()
+    ann = Client(run, reviewed_by("ann"))
     rows = ann.rows()
     ann.decide(*(decision(row, "keep" if place % 2 else "remove") for place, row in enumerate(rows[:30])))
-    bob = Client(run, reviewed_by("bob")).open()
+    bob = Client(run, reviewed_by("bob"))
     shown = ("id", "rank", "suggested", "suggested_probability", "p_wrong", "kinds", "decision", "seen", "evidence")
     assert [{name: row[name] for name in shown} for row in bob.rows()] == [
         {name: row[name] for name in shown} for row in rows

@@ -21,7 +21,7 @@ NUM_REVIEWED = 20
 def test_a_review_by_keyboard_with_a_reload_a_crash_and_an_export(process_server, opened):
     service = process_server
     page = opened(service.address)
-    expect(page).to_have_url(re.compile(r"/$"))  # the token is removed from the address
+    expect(page).to_have_url(re.compile(r"/$"))  # the key is removed from the address
     left = page.locator("#count-left").text_content()
     reviewed = [(press(page, key), key) for key in ("kaas12akas" * 2)]
     assert len({id for id, _ in reviewed}) == NUM_REVIEWED
@@ -231,7 +231,7 @@ def test_filters_by_pair(read_only_server, opened):
 def test_filters_by_kind(copied, corpus_of, opened):
     run = copied("images")
     copies = plant_kinds(run)
-    service = ThreadServer(run, lambda run, key: make_review(run, corpus_of(run), key))
+    service = ThreadServer(run, lambda run: make_review(run, corpus_of(run)))
     try:
         page = opened(service.address, None)
         page.keyboard.press("f")
@@ -271,9 +271,9 @@ def test_features_on_a_phone(server, opened):
     assert [line["id"] for line in service.lines()] == [shown]
 
 
-def test_a_page_without_its_token_says_what_to_do(read_only_server, browser):
+def test_a_page_without_its_key_says_what_to_do(read_only_server, browser):
     page = browser.new_context().new_page()
-    page.goto(read_only_server.address.partition("?")[0])
+    page.goto(read_only_server.address.partition("#")[0])
     expect(page.locator("body")).to_contain_text("open the address that `surelabel review` printed")
 
 

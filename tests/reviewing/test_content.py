@@ -17,12 +17,12 @@ from surelabel.reviewing.server import make_review
 from surelabel.runs.run_dir import RunDir
 
 
-def open_run(run, key):
-    return make_review(run, api.reopen_data(run), key, by="tester")
+def open_run(run):
+    return make_review(run, api.reopen_data(run), by="tester")
 
 
 def open_page(path):
-    return Client(RunDir(path), open_run).open()
+    return Client(RunDir(path), open_run)
 
 
 @pytest.fixture(scope="module")

@@ -32,12 +32,11 @@ class Server:
         words = [sys.executable, str(script), str(run), "0", str(SECONDS)]
         self.run, self.process = run, subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         address = self.process.stdout.readline()
-        self.port, self.token = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=(.*)\n", address).groups()
-        self.key = ""
+        self.port, self.key = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/#key=(.*)\n", address).groups()
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"host": f"127.0.0.1:{self.port}", "cookie": f"surelabel_review_{self.port}={self.token}"}
+        return {"host": f"127.0.0.1:{self.port}", "x-surelabel-key": self.key}
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", int(self.port)), timeout=20)
@@ -52,8 +51,7 @@ class Server:
 
     def head(self, line: str, **more: str) -> bytes:
         """Return a request line with the headers of the page."""
-        own = {"origin": f"http://127.0.0.1:{self.port}", "x-surelabel-key": self.key}
-        own["content-type"] = "application/json"
+        own = {"origin": f"http://127.0.0.1:{self.port}", "content-type": "application/json"}
         headers = {**self.headers, **own, **{name.replace("_", "-"): value for name, value in more.items()}}
         return "\r\n".join([f"{line} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]).encode()
 
@@ -75,7 +73,7 @@ class Server:
         return int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) / 1000
 
     def __enter__(self) -> "Server":
-        self.key = self.get("/api/run")["key"]
+        self.get("/api/run")
         return self
 
     def __exit__(self, *_) -> None:

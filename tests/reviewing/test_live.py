@@ -85,7 +85,7 @@ class TestDamage:
         csv_file, content = path.with_name("decisions.csv"), path.read_bytes()
         before = csv_file.read_bytes()
         path.write_bytes(content.replace(b"keep", b"kelp", 1))
-        page.review = open_review(page.review.run_dir, "key")
+        page.review = open_review(page.review.run_dir)
         assert any("line 1 cannot be read" in text for text in page.review.live.warnings)
         with pytest.raises(RunError, match=r"line 1 cannot be read.*surelabel export .* --force"):
             page.review.export()
@@ -150,7 +150,7 @@ class TestLiveEstimate:
     def test_a_new_server_begins_with_the_newest_order(self, client, open_review):
         page = client()
         page.decide(*(decision(row) for row in page.rows()[:8]))
-        again = open_review(page.review.run_dir, "key")
+        again = open_review(page.review.run_dir)
         page.review.live.refresh()
         there, here = (one.suspects.p_wrong[one.suspects.row_at] for one in (again, page.review))
         assert np.allclose(there, here)

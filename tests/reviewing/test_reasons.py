@@ -65,7 +65,7 @@ class TestWhy:
         samples = run.samples()
         old = {name: samples[name].combine_chunks() for name in samples.column_names if not name.endswith("_odds")}
         run.write_table("samples.parquet", old)
-        assert open_review(run, "key").why("train", 0) == {"course": None, "neighbours": [], "evidence": []}
+        assert open_review(run).why("train", 0) == {"course": None, "neighbours": [], "evidence": []}
 
     @pytest.mark.parametrize(
         "tables",
@@ -85,14 +85,14 @@ class TestWhy:
         run = copied("images")
         run.write_tensors("trajectory.safetensors", tables)
         run.write_tensors("neighbours.safetensors", {"index": torch.full((60, 10), 60, dtype=torch.int32)})
-        found = open_review(run, "key").why("train", 0)
+        found = open_review(run).why("train", 0)
         assert (found["course"], found["neighbours"]) == (None, [])
 
     def test_numbers_of_a_strange_run_are_left_out(self, copied, open_review):
         run = copied("images")
         odd = torch.tensor([[torch.nan, torch.inf, -5.0, 0.5]] * 60)
         run.write_tensors("trajectory.safetensors", {"epochs": torch.arange(1, 5), "given": odd})
-        assert open_review(run, "key").why("train", 0)["course"]["given"] == [None, None, None, 0.5]
+        assert open_review(run).why("train", 0)["course"]["given"] == [None, None, None, 0.5]
 
 
 class TestClasses:

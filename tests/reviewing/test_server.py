@@ -57,7 +57,7 @@ def test_filters(client):
 def test_kinds_are_counted_and_shown(copied, corpus_of):
     run = copied("images")
     copies = plant_kinds(run)
-    review = make_review(run, corpus_of(run), "key")
+    review = make_review(run, corpus_of(run))
     found = review.rows(PageFilter(kind="duplicate", low=0))["rows"]
     assert sorted(row["id"] for row in found) == sorted(copies)
     one, other = found
@@ -242,7 +242,7 @@ def test_names_reach_the_page_as_data_only(client):
     page = client()
     assert page.http.get("/api/rows").headers["content-type"] == "application/json"
     assert any("<img" in name for name in page.http.get("/api/run").json()["classes"])
-    assert page.http.get(f"/?token={page.access.token}").content == (PAGE / "index.html").read_bytes()
+    assert page.http.get("/").content == (PAGE / "index.html").read_bytes()
     for file in PAGE.glob("*.js"):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b", file.read_text()), file
 
@@ -257,7 +257,7 @@ def test_the_page_names_no_other_site():
 def test_other_data_are_refused(copied, corpus_of):
     run, other = copied("images"), copied("features")
     with pytest.raises(RunError, match="the data have changed since this run was trained"):
-        make_review(run, corpus_of(other), "key")
+        make_review(run, corpus_of(other))
 
 
 def test_what_is_taken_back_leaves_the_csv(copied, corpus_of, monkeypatch):

@@ -34,7 +34,7 @@ READ_BY = {
     "second_opinion.json": ("report", "done"),
     "metrics.jsonl": ("report", "done"),
     "model.safetensors": ("predict", "done", "data.npz"),
-    "state.pt": ("resume", "stopped"),
+    "state.safetensors": ("resume", "stopped"),
     "noise.json": ("resume", "stopped"),
 }
 
@@ -94,7 +94,7 @@ def test_damaged_checksums_are_an_error_that_says_what_to_do(folder, content):
 
 def test_damage_to_the_checksums_is_not_taken_for_damage_to_the_file(folder, call, done):
     file = folder / "stopped" / FILE_NAME
-    checksum = json.loads(file.read_text())["state.pt"][0]
+    checksum = json.loads(file.read_text())["state.safetensors"][0]
     file.write_text(file.read_text().replace(checksum, ("1" if checksum[0] == "0" else "0") + checksum[1:]))
     result = call("resume", "stopped")
     assert result.exit_code == 2
@@ -105,9 +105,9 @@ def test_damage_to_the_checksums_is_not_taken_for_damage_to_the_file(folder, cal
 
 
 def test_without_a_damaged_state_the_run_starts_again_and_ends_the_same(folder, call, done):
-    flip_bit(folder / "stopped" / "state.pt")
+    flip_bit(folder / "stopped" / "state.safetensors")
     assert "delete it and train from the beginning: surelabel resume stopped" in call("resume", "stopped").stderr
-    (folder / "stopped" / "state.pt").unlink()
+    (folder / "stopped" / "state.safetensors").unlink()
     done("resume", "stopped")
     assert RunDir("stopped").samples().equals(RunDir("done").samples())
 

@@ -68,12 +68,12 @@ def test_a_state_that_is_too_large_is_named_and_the_run_goes_on_from_the_one_bef
     steps = iter(range(1000))
     with pytest.raises(loop.Interrupted):
         api.fit(settings, tmp_path / "run", interrupt=lambda: next(steps) > 6)
-    before = (tmp_path / "run" / "state.pt").read_bytes()
+    before = (tmp_path / "run" / "state.safetensors").read_bytes()
     limit(len(before) // 2)
     error = the_error(call("resume", tmp_path / "run"))
-    assert f"{tmp_path / 'run' / 'state.pt'}: File too large; free some space first" in error
+    assert f"{tmp_path / 'run' / 'state.safetensors'}: File too large; free some space first" in error
     assert f"surelabel resume {tmp_path / 'run'}" in error
-    assert (tmp_path / "run" / "state.pt").read_bytes() == before
+    assert (tmp_path / "run" / "state.safetensors").read_bytes() == before
     assert not list((tmp_path / "run").glob(".*"))
     limit(resource.RLIM_INFINITY)
     done("resume", tmp_path / "run")

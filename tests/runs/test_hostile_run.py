@@ -18,7 +18,7 @@ GUESSED = [
     "decisions.csv",
     "config.json",
     "metrics.jsonl",
-    "state.pt",
+    "state.safetensors",
     "samples.parquet",
     "model.safetensors",
     "done",
@@ -82,7 +82,9 @@ def test_a_link_in_an_outputs_place_is_replaced_itself(scene, victim, done, name
     assert not (scene / "done" / name).is_symlink()
 
 
-@pytest.mark.parametrize("name", ["checksums.json", "config.json", "state.pt", "data.json", "done", "labels.parquet"])
+@pytest.mark.parametrize(
+    "name", ["checksums.json", "config.json", "state.safetensors", "data.json", "done", "labels.parquet"]
+)
 def test_a_link_in_the_place_of_a_file_of_the_run_is_not_written_through(scene, victim, call, name):
     (scene / "stopped" / name).unlink(missing_ok=True)
     (scene / "stopped" / name).symlink_to(victim)

@@ -162,7 +162,7 @@ def test_methods_with_several_stages_train_and_resume_folds(method, data, tmp_pa
     whole = surelabel.fit(data, tmp_path / "whole", settings=settings, interrupt=count)
     with pytest.raises(Interrupted):
         surelabel.fit(data, tmp_path / "run", settings=settings, interrupt=stopping(count.steps - 2))
-    assert (tmp_path / "run" / "folds" / "2" / "state.pt").is_file()
+    assert (tmp_path / "run" / "folds" / "2" / "state.safetensors").is_file()
     run = surelabel.resume(tmp_path / "run")
     assert pq.read_table(run.path / "samples.parquet").equals(pq.read_table(whole.path / "samples.parquet"))
     assert run.second_opinion() == whole.second_opinion()

@@ -20,6 +20,7 @@ from surelabel.cli.resume import resume
 from surelabel.cli.review import review
 from surelabel.cli.settings import settings
 from surelabel.cli.tune import tune
+from surelabel.console import protect_outputs
 
 __all__ = [
     "app",
@@ -45,4 +46,5 @@ __all__ = [
 
 def main() -> None:
     """Run the command line."""
+    protect_outputs()
     app(prog_name="surelabel")

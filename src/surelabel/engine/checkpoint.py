@@ -1,6 +1,5 @@
 """Save and restore a run: its position, and everything needed to resume it bit for bit."""
 
-import pickle
 import shlex
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ import torch
 from surelabel.core.method import Method
 from surelabel.core.stages import Pass, View
 from surelabel.engine import distributed
+from surelabel.engine.state_file import read_state, write_state
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import RunDir
 
@@ -83,7 +83,7 @@ def save(run_dir: RunDir, modules: dict[str, torch.nn.Module], optimiser: Any, s
         "cuda_random": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
     if distributed.is_first():
-        run_dir.write_stream(run_dir.state_file.name, lambda file: torch.save(state, file))
+        run_dir.write_stream(run_dir.state_file.name, lambda file: write_state(file, state))
 
 
 def load(run_dir: RunDir, device: torch.device, is_mapped: bool = False) -> dict[str, Any]:
@@ -97,10 +97,8 @@ def load(run_dir: RunDir, device: torch.device, is_mapped: bool = False) -> dict
     remedy = f"restore it from a copy, or delete it and train from the beginning: surelabel resume {place}"
     run_dir.checked(file.name, remedy)
     try:
-        state = torch.load(file, map_location=device, weights_only=True, mmap=is_mapped)
-    except pickle.UnpicklingError:  # its text advises to load the file unsafely
-        fault = "it has Python objects, which are never loaded, or is damaged"
-    except Exception as error:
+        state = read_state(file, device, is_mapped)
+    except Exception as error:  # safetensors and the tree in its header have a dozen
         fault = " ".join(str(error).split()) or type(error).__name__
     else:
         if isinstance(state, dict) and state.keys() >= KEYS:

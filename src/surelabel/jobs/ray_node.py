@@ -25,7 +25,7 @@ ID_FILE = ".folder-id"
 STOP_SECONDS = 60.0
 """How long a run may take to save its state when it is cancelled or loses its Ray worker."""
 SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-NOT_SENT = {"lock", "state.pt", checksums.FILE_NAME}
+NOT_SENT = {"lock", "state.safetensors", checksums.FILE_NAME}
 """Files of a run that stay on the node that trained it."""
 
 

@@ -14,11 +14,14 @@ from urllib.request import getproxies
 
 import torch
 from torch import Tensor, nn
+from torch.torch_version import TorchVersion
 
 from surelabel.errors import ConfigError, missing_package
 
 State = dict[str, Tensor]
 
+SAFE_PICKLES = "2.10"
+"""The first version of PyTorch without a known hole in `weights_only` (CVE-2026-24747)."""
 HUB_FILES = ("model.safetensors", "pytorch_model.bin")
 """The names of files of weights on the hub, in the order in which they are tried."""
 _HUB_TIMEOUT = 5.0
@@ -57,6 +60,10 @@ def _read_safetensors(path: Path) -> Mapping[str, Any]:
 
 
 def _read_pickle(path: Path) -> Mapping[str, Any]:
+    if TorchVersion(torch.__version__) < TorchVersion(SAFE_PICKLES):
+        raise TypeError(
+            f"PyTorch {torch.__version__} may run code in it; use PyTorch {SAFE_PICKLES} or a .safetensors file"
+        )
     content = torch.load(path, map_location="cpu", weights_only=True)  # executes nothing
     if not isinstance(content, Mapping):
         raise TypeError(f"expected a state dict, name to tensor, got {type(content).__name__}")

@@ -1,30 +1,26 @@
-"""Access control: only this machine, with the token, and from the page itself.
+"""Access control: only this machine, under one address, and with the key.
 
-Every request must name a loopback host with our port; another name that resolves to this machine
-is a DNS rebinding attack. It must carry the token: first in the address, then in a cookie that
-scripts cannot read. Requests that change something must also come from the page's own origin, with
-a key that only a page of this origin can have read.
+The files of the page are the same for everyone. Every other request must carry the key in a header.
+The key is in the fragment of the address, which browsers send to nobody, and the page keeps it in
+the storage of its tab. It is never in a cookie: browsers send cookies to all ports of a host. Every
+request must name our host and port; another name that leads here is a DNS rebinding attack, and
+`localhost` may also lead to another service on ::1.
 """
 
 import hmac
 import secrets
 from dataclasses import dataclass, field
-from typing import Any
 
-from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from fastapi import Request
+from fastapi.responses import PlainTextResponse
 
-from surelabel.reviewing.limits import CLOSE
+from surelabel.reviewing.limits import CLOSE, ASGIApp, Message, Receive, Scope, Send
 
 HOST = "127.0.0.1"
-HOST_NAMES = (HOST, "localhost")
 KEY_HEADER = "x-surelabel-key"
-READ_METHODS = ("GET", "HEAD")
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
@@ -38,56 +34,39 @@ HEADERS = {
 }
 
 
-def _secret() -> Any:
-    return field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
-
-
 @dataclass(frozen=True)
 class Access:
-    """The port and the secrets of one server."""
+    """The port and the key of one server."""
 
     port: int
-    token: str = _secret()
-    """Needed to read: in the address, then in the cookie."""
-    key: str = _secret()
-    """Needed to write: in a header."""
+    key: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+
+    @property
+    def origin(self) -> str:
+        """The only origin of the page."""
+        return f"http://{HOST}:{self.port}"
 
     @property
     def address(self) -> str:
-        """The address of the page, with the token."""
-        return f"http://{HOST}:{self.port}/?token={self.token}"
-
-    @property
-    def cookie(self) -> str:
-        """Name of the cookie; it names the port, because browsers share cookies between ports."""
-        return f"surelabel_review_{self.port}"
+        """The address of the page, with the key."""
+        return f"{self.origin}/#key={self.key}"
 
     def refusal(self, request: Request) -> str | None:
         """Return why a request is refused, or None if it is allowed."""
-        host, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if host not in [f"{name}:{self.port}" for name in HOST_NAMES]:
-            return "This page answers on this machine only."
-        if origin not in (None, f"http://{host}"):
+        path, opens_page = request.scope["path"], _opens_page(request)
+        if request.headers.get("host") != f"{HOST}:{self.port}":
+            return f"This page answers at {self.origin}/ only."
+        if request.headers.get("origin") not in (None, self.origin):
             return "This page takes no requests from other sites."
-        if self.opens_with_token(request):
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not opens_page:
+            return "This page takes no requests from other sites."
+        if opens_page or path.startswith("/page/") or _is_equal(request.headers.get(KEY_HEADER), self.key):
             return None
-        if not _is_equal(request.cookies.get(self.cookie), self.token):
-            return "This page needs its token: open the address that `surelabel review` printed last."
-        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _opens_page(request):
-            return "This page takes no requests from other sites."
-        if request.method not in READ_METHODS and (
-            origin is None or not _is_equal(request.headers.get(KEY_HEADER), self.key)
-        ):
-            return "Changes are made from the page only."
-        return None
-
-    def opens_with_token(self, request: Request) -> bool:
-        """Return whether the request opens the page with the token in the address."""
-        return _opens_page(request) and _is_equal(request.query_params.get("token"), self.token)
+        return "This page needs its key: open the address that `surelabel review` printed last."
 
 
 def _opens_page(request: Request) -> bool:
-    return request.method in READ_METHODS and request.scope["path"] == "/"
+    return request.method in ("GET", "HEAD") and request.scope["path"] == "/"
 
 
 def _is_equal(given: str | None, secret: str) -> bool:
@@ -105,17 +84,13 @@ class Guard:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        request = Request(scope)
-        refusal = self.access.refusal(request)
+        refusal = self.access.refusal(Request(scope))
         answer = self.app if refusal is None else PlainTextResponse(refusal, 403, CLOSE)
-        sets_cookie = refusal is None and self.access.opens_with_token(request)
-        await answer(scope, receive, lambda message: send(self._add_headers(message, sets_cookie)))
+        await answer(scope, receive, lambda message: send(_add_headers(message)))
 
-    def _add_headers(self, message: Message, sets_cookie: bool) -> Message:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            headers.update(HEADERS)
-            if sets_cookie:
-                value = f"{self.access.cookie}={self.access.token}; HttpOnly; SameSite=Strict; Path=/"
-                headers.append("set-cookie", value)
-        return message
+
+def _add_headers(message: Message) -> Message:
+    if message["type"] == "http.response.start":
+        added = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+        message["headers"] = [*message.get("headers", []), *added]
+    return message

@@ -7,11 +7,18 @@ connections together can hold is a few tens of megabytes.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
 
 import anyio.to_thread
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from fastapi.responses import PlainTextResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MOST_CONNECTIONS = 64
 """A browser opens six."""

@@ -91,11 +91,10 @@ class Review:
         suspects: Suspects,
         live: LiveAudit,
         features: FeatureTable | None,
-        key: str,
         originals: Originals | None = None,
     ) -> None:
         """`features` is None if the inputs are images; `originals` if these have no files."""
-        self.run_dir, self.suspects, self.live, self.features, self.key = run, suspects, live, features, key
+        self.run_dir, self.suspects, self.live, self.features = run, suspects, live, features
         self.journal = live.journal
         self.content = RowContent(run)
         self.originals, self._decoding = originals, threading.Lock()
@@ -131,7 +130,6 @@ class Review:
         self.live.look()  # another server may have written decisions
         self._find_sample()
         return {
-            "key": self.key,
             "name": self.run_dir.path.resolve().name,
             "path": str(self.run_dir.path),
             "classes": list(self.suspects.class_names),

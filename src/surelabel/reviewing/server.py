@@ -1,4 +1,4 @@
-"""Serve the review page, on this machine only and to holders of the token."""
+"""Serve the review page, on this machine only and to holders of the key."""
 
 import contextlib
 import getpass
@@ -17,14 +17,13 @@ import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from starlette.types import ASGIApp
 
 from surelabel.data.corpus import Corpus
 from surelabel.data.originals import find_originals
 from surelabel.errors import ConfigError, RunError, SurelabelError
 from surelabel.reviewing.access import HOST, Access, Guard
 from surelabel.reviewing.inputs import FeatureTable
-from surelabel.reviewing.limits import MAX_HEADER_BYTES, MOST_CONNECTIONS, BodyLimit, Connection
+from surelabel.reviewing.limits import MAX_HEADER_BYTES, MOST_CONNECTIONS, ASGIApp, BodyLimit, Connection
 from surelabel.reviewing.live import LiveAudit
 from surelabel.reviewing.review import CSV_NAME, Review, write_csv
 from surelabel.reviewing.suspects import Suspects
@@ -64,7 +63,7 @@ def serve(
     with contextlib.closing(_bind(port)) as listener:
         access = Access(listener.getsockname()[1])
         who = annotator or by or find_user()
-        review = make_review(run_dir, corpus, access.key, who, is_independent=annotator is not None)
+        review = make_review(run_dir, corpus, who, is_independent=annotator is not None)
         if random is not None:
             review.journal.draw(random)
             review.starts_random = True
@@ -74,7 +73,7 @@ def serve(
             h11_max_incomplete_event_size=MAX_HEADER_BYTES,
             backlog=MOST_CONNECTIONS,
             log_level="error",
-            access_log=False,  # it would contain the token
+            access_log=False,
             ws="none",
             proxy_headers=False,
             lifespan="off",
@@ -114,9 +113,7 @@ def _stopping_on_signals(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def make_review(
-    run_dir: RunDir, corpus: Corpus, key: str, by: str = "person", *, is_independent: bool = False
-) -> Review:
+def make_review(run_dir: RunDir, corpus: Corpus, by: str = "person", *, is_independent: bool = False) -> Review:
     """Open a run for review, with the data that it was trained on.
 
     `is_independent` is for an annotator who decides independently of others: what these decided
@@ -134,7 +131,7 @@ def make_review(
     suspects = Suspects(live.audit, corpus, found.probability)
     features = None if corpus.train.is_image else FeatureTable(corpus.train, corpus.num_classes, corpus.feature_names)
     originals = find_originals(config_from_here(run_dir).data, corpus)
-    return Review(run_dir, suspects, live, features, key, originals)
+    return Review(run_dir, suspects, live, features, originals)
 
 
 def make_app(review: Review, access: Access) -> ASGIApp:

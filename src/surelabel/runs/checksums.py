@@ -1,10 +1,10 @@
 """Checksums of the files of a run: RUN/checksums.json, checked whenever a file is read.
 
-    {"state.pt": ["9f86d0...", "60303a..."], "config.json": ["fd61a0..."]}
+    {"state.safetensors": ["9f86d0...", "60303a..."], "config.json": ["fd61a0..."]}
 
 The checksum of a file is written before the file itself takes its place, and the one before is kept
 beside it: after a crash at any point the file has one of them. Files that are not listed, as all of
-runs without checksums.json, are not checked. A deleted file, such as state.pt, may stay listed.
+runs without checksums.json, are not checked. A deleted file, such as the state, may stay listed.
 The list has a checksum of its own, so that damage to it is not taken for damage to another file.
 """
 

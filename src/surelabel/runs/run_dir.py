@@ -9,7 +9,7 @@
     features.safetensors the frozen backbone, if the run trains on its features
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
-    state.pt             resume state (loads with weights_only)
+    state.safetensors    resume state
     suspects.json        the most suspicious labels so far, until training ends
     folds/NUMBER         the state or the predictions of a fold, until training ends
     lock                 held while a process trains here
@@ -82,7 +82,7 @@ END_FILES = (
     "done",
 )
 """Files written when training has ended, in this order."""
-RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.pt", SUSPECTS_FILE, *END_FILES)
+RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.safetensors", SUSPECTS_FILE, *END_FILES)
 """All files that training writes."""
 
 
@@ -130,7 +130,7 @@ class RunDir:
     @property
     def state_file(self) -> Path:
         """The resume state."""
-        return self.path / "state.pt"
+        return self.path / "state.safetensors"
 
     @property
     def weights_file(self) -> Path:

@@ -337,7 +337,7 @@ class TestTraining:
             time.sleep(0.1)
         os.killpg(process.pid, signal.SIGINT)  # to the whole group, as a terminal does
         process.communicate(timeout=60)
-        assert (tmp_path / "run/state.pt").exists()
+        assert (tmp_path / "run/state.safetensors").exists()
         assert not children(process.pid)
 
 

@@ -1,6 +1,16 @@
 // Requests to the server. Responses are data: show them with textContent, never as HTML.
 
+const STORAGE_KEY = "surelabel-key";
 let key = "";
+
+/** Take the key from the address, or after a reload from this tab's storage; remove it from the address. */
+export function takeKey() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("key");
+  if (given) sessionStorage.setItem(STORAGE_KEY, given);
+  key = sessionStorage.getItem(STORAGE_KEY) || "";
+  history.replaceState(null, "", "/");
+  addEventListener("hashchange", () => location.reload()); // a new address in the same tab loads no page by itself
+}
 
 export class Refused extends Error {
   constructor(status, message, rows) {
@@ -18,14 +28,24 @@ async function readResponse(response) {
   throw new Refused(response.status, text, content.rows);
 }
 
+/** Send a request with the key; it is in no cookie, which the browser would send to other ports too. */
+const send = (address, { headers, ...options } = {}) =>
+  fetch(address, { credentials: "omit", cache: "no-store", headers: { "x-surelabel-key": key, ...headers }, ...options });
+
 async function request(address, options) {
   let response;
   try {
-    response = await fetch(address, { credentials: "same-origin", cache: "no-store", ...options });
+    response = await send(address, options);
   } catch {
     throw new Refused(0, "The server does not answer. Start it again with `surelabel review`, and open the address that it prints.");
   }
   return readResponse(response);
+}
+
+/** Return a picture as a Blob, or null if it cannot be read; decisions go before small pictures. */
+export async function getPicture(address, signal, isSmall) {
+  const response = await send(address, { signal, priority: isSmall ? "low" : "high" });
+  return response.ok ? response.blob() : null;
 }
 
 function query(filter, more = {}) {
@@ -34,18 +54,9 @@ function query(filter, more = {}) {
 }
 
 const post = (address, body) =>
-  request(address, {
-    method: "POST",
-    headers: { "content-type": "application/json", "x-surelabel-key": key },
-    body: JSON.stringify(body),
-  });
+  request(address, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 
-export async function getRun() {
-  const run = await request("/api/run");
-  key = run.key;
-  return run;
-}
-
+export const getRun = () => request("/api/run");
 export const getRows = (filter, after, order, count = null) => request(`/api/rows?${query(filter, { after, order, count })}`);
 export const getProgress = (filter, order, numbers) =>
   request(`/api/progress?${query(filter, { order, numbers: numbers.join(",") })}`);

@@ -1,6 +1,6 @@
 // The actions of the page, and its keyboard shortcuts.
 
-import { getRun, postExport, postSample } from "./api.js";
+import { getRun, postExport, postSample, takeKey } from "./api.js";
 import { choose } from "./chooser.js";
 import { decide, undo } from "./decide.js";
 import { $, number, toast } from "./dom.js";
@@ -242,7 +242,7 @@ function addListeners() {
 }
 
 async function start() {
-  history.replaceState(null, "", "/"); // the cookie has the token now; remove it from the address and the history
+  takeKey();
   state.run = await getRun();
   const before = savedView();
   state.view = before.view === "grid" ? "grid" : "single";

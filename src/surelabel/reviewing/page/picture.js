@@ -1,6 +1,6 @@
 // The input of a row: its image, its text, or a table of its columns and features.
 
-import { getContent, getValues, imageAddress, originalAddress } from "./api.js";
+import { getContent, getPicture, getValues, imageAddress, originalAddress } from "./api.js";
 import { element, name, number } from "./dom.js";
 
 const THUMB_SIDE = 320;
@@ -14,31 +14,57 @@ export function toggleSeen() {
   return view.asSeen;
 }
 
-/** Show the original, or what the network saw where there is none or it cannot be read. */
-function setSource(made, row, side) {
-  const isOriginal = view.hasOriginals && !view.asSeen;
-  made.dataset.shows = isOriginal ? "original" : "seen";
-  made.classList.toggle("pixels", view.asSeen);
-  made.src = isOriginal ? originalAddress(row, side) : imageAddress(row);
+const nearby = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) continue;
+    nearby.unobserve(target);
+    target.show();
+  }
+}, { rootMargin: "600px", scrollMargin: "600px" });
+
+/** Fetch a picture into an element, which drops what it was loading; return whether it could be read. */
+async function load(made, address, isSmall) {
+  made.request?.abort();
+  const { signal } = (made.request = new AbortController());
+  try {
+    const picture = await getPicture(address, signal, isSmall);
+    if (picture === null) return signal.aborted;
+    const link = URL.createObjectURL(picture);
+    const isShown = await new Promise((done) => {
+      Object.assign(made, { src: link, onload: () => done(true), onerror: () => done(signal.aborted) });
+    });
+    URL.revokeObjectURL(link);
+    return isShown;
+  } catch {
+    return signal.aborted;
+  }
 }
 
+/** Show the original, or what the network saw where there is none or it cannot be read. */
+async function show(made, row, side) {
+  made.classList.toggle("pixels", view.asSeen);
+  made.dataset.shows = view.hasOriginals && !view.asSeen ? "original" : "seen";
+  if (made.dataset.shows === "original") {
+    if (await load(made, originalAddress(row, side), side !== null)) return;
+    made.dataset.shows = "seen";
+  }
+  if (await load(made, imageAddress(row), side !== null)) return;
+  made.replaceWith(element("p", { text: "This image cannot be read.", className: "unreadable" }));
+}
+
+/** Return an element that loads its picture: at once if it is large, else when it is nearly visible. */
 function image(row, side = null) {
-  const made = element("img", { alt: `Sample ${row.id}`, loading: side === null ? "eager" : "lazy", draggable: "false" });
-  made.addEventListener("error", () => {
-    if (made.dataset.shows === "original") {
-      made.dataset.shows = "seen";
-      made.src = imageAddress(row);
-    } else made.replaceWith(element("p", { text: "This image cannot be read.", className: "unreadable" }));
-  });
-  made.show = () => setSource(made, row, side);
-  made.show();
+  const made = element("img", { alt: `Sample ${row.id}`, draggable: "false" });
+  made.show = () => show(made, row, side);
+  if (side === null) made.show();
+  else nearby.observe(made);
   return made;
 }
 
 export const thumbnail = (row) => image(row, THUMB_SIDE);
 
-/** Show all pictures on the page anew, after a switch. */
-export const redrawPictures = () => document.querySelectorAll("#stage img").forEach((made) => made.show?.());
+/** Show the pictures on the page anew, after a switch; those that were never loaded wait. */
+export const redrawPictures = () => document.querySelectorAll("#stage img").forEach((made) => made.request && made.show());
 
 function nearer(pull, row) {
   if (row.given === row.suggested || Math.abs(pull) < 0.25) return element("td", { className: "pull", text: "–" });
@@ -90,6 +116,7 @@ async function readDescription(row) {
 export async function showLarge(place, row, isImage) {
   place.dataset.id = row.id;
   if (isImage) {
+    place.querySelector("img")?.request.abort();
     place.replaceChildren(image(row));
     return;
   }
