@@ -11,7 +11,7 @@ from surelabel.errors import ConfigError
 
 RANK_1 = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0"}
 MEETING = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-TORCHRUN = {**RANK_1, **MEETING, "TORCHELASTIC_RUN_ID": "none"}
+TORCHRUN = {**RANK_1, **MEETING, "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_USE_AGENT_STORE": "False"}
 SLURM = {"SLURM_NTASKS": "4", "SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_NODEID": "0", "SLURM_JOB_NAME": "job"}
 
 
@@ -44,6 +44,7 @@ MISFITS = {
     "no launcher": ({**RANK_1, **MEETING}, "RANK=1 "),
     "another's child": ({**RANK_1, **MEETING, launcher.PARENT: "1"}, "RANK=1 "),
     "no number of processes": ({k: v for k, v in TORCHRUN.items() if k != "WORLD_SIZE"}, "WORLD_SIZE is missing"),
+    "half of torchrun": ({**RANK_1, **MEETING, "TORCHELASTIC_RUN_ID": "none"}, "TORCHELASTIC_RUN_ID=none "),
     "no address": ({k: v for k, v in TORCHRUN.items() if k != "MASTER_ADDR"}, "MASTER_ADDR is missing"),
     "rank too large": ({**TORCHRUN, "RANK": "2"}, "RANK=2 does not fit WORLD_SIZE=2"),
     "negative": ({**TORCHRUN, "LOCAL_RANK": "-1"}, "LOCAL_RANK=-1 "),

@@ -86,6 +86,8 @@ def _find_launcher() -> None:
         raise _misfit(ADDRESS, "is missing")
     if _number(PORT, least=1) > 65535:
         raise _misfit(PORT, "is not a port")
+    if TORCHRUN in os.environ and AGENT_STORE not in os.environ:  # torchrun sets both
+        raise _misfit(TORCHRUN, "is set, and torchrun has not started this process")
     if os.environ.get(AGENT_STORE) != "True":  # the first process answers, once it trains
         return
     try:

@@ -21,11 +21,13 @@ from bad_inputs import generate
 from clock import run_clock
 from damage import run_damage
 from disks import run_disks
+from environment import run_environment
 from hangs import run_hangs
 from hostile import run_hostile
 from judge_inputs import judge
 from kills import run_kills
 from tally import Options, Tally
+from writers import run_writers
 
 
 def run_inputs(options: Options) -> Tally:
@@ -50,6 +52,8 @@ PARTS: dict[str, Callable[[Options], Tally]] = {
     "disks": run_disks,
     "hostile": run_hostile,
     "hangs": run_hangs,
+    "writers": run_writers,
+    "environment": run_environment,
 }
 
 
