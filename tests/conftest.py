@@ -20,6 +20,23 @@ def cache_of_its_own(tmp_path_factory):
     os.environ["SURELABEL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture
+def started_with(monkeypatch):
+    """`started_with({"RANK": "1"})`: have these variables of a launcher and no others."""
+    from surelabel import launcher
+
+    def start(variables):
+        for name in launcher.VARIABLES:
+            monkeypatch.delenv(name, raising=False)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        launcher._found.cache_clear()
+
+    yield start
+    monkeypatch.undo()
+    launcher._found.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def call():
     """`call("fit", path)`: the command line, with what it printed and its exit code."""

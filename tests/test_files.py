@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -180,3 +182,35 @@ class TestOverwriting:
     def test_anything_else_is_allowed(self, data):
         for out in ("new.csv", "folder/new.csv", "link.csv"):
             files.refuse_overwriting(data / out, [data / "folder", data / "missing.csv"])
+
+
+class TestWaiting:
+    def test_a_process_that_waits_for_a_lock_says_so(self, tmp_path, monkeypatch, caplog):
+        """As `audit` does while another process writes decisions."""
+        monkeypatch.setattr(files, "SAY_WAITING_AFTER", 0.01)
+        (tmp_path / "decisions.jsonl").touch()
+        self.wait_for(lambda: files.locked(tmp_path / "decisions.jsonl"), caplog)
+        assert caplog.messages == [f"waiting for another process that uses {tmp_path / 'decisions.jsonl'}"]
+
+    def test_so_does_one_that_waits_for_a_folder(self, tmp_path, monkeypatch, caplog):
+        monkeypatch.setattr(files, "SAY_WAITING_AFTER", 0.01)
+        self.wait_for(lambda: files.locked_folder(tmp_path), caplog)
+        assert caplog.messages == [f"waiting for another process that uses {tmp_path}"]
+
+    def test_one_that_does_not_wait_long_says_nothing(self, tmp_path, caplog):
+        with files.locked(tmp_path / "lock"):
+            pass
+        assert caplog.messages == []
+
+    def wait_for(self, lock, caplog):
+        """Lock in another thread what is held here, and let go when that has been said."""
+        with ThreadPoolExecutor(1) as thread:
+            with lock():
+                waiting = thread.submit(self.enter, lock)
+                while not caplog.messages and not waiting.done():
+                    time.sleep(0.01)
+            assert waiting.result()
+
+    def enter(self, lock):
+        with lock():
+            return True

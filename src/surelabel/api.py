@@ -1,7 +1,6 @@
 """The public functions: train, resume, load and audit runs."""
 
 import json
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,13 @@ import numpy as np
 
 from surelabel import noise, verdicts
 from surelabel.config import RunConfig, validate
-from surelabel.console import Silent, has_nonzero_rank
+from surelabel.console import Silent
 from surelabel.data.corpus import Corpus
 from surelabel.data.encoding import stored
 from surelabel.data.protected_files import list_configured_files
 from surelabel.data.sources import objects
 from surelabel.engine.loop import Interrupted, Progress
+from surelabel.engine.signals import stop_on_signals
 from surelabel.errors import ConfigError, RunError, SurelabelError, did_you_mean
 from surelabel.files import refuse_overwriting
 from surelabel.overrides import COMMON, recipe, set_field
@@ -24,6 +24,7 @@ from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.training import build, new_data, warm_start
 from surelabel.training.predictor import TrainedModel
 from surelabel.training.session import discard_state, train
+from surelabel.training.startup import claimed
 from surelabel.verdicts import CONFIDENCE, SUSPICIOUS_FROM, Audit
 from surelabel.verdicts.audit import check_levels
 
@@ -134,21 +135,14 @@ def fit_config(
     interrupt: Callable[[], bool] | None = None,
 ) -> RunDir:
     """Train like `fit`; `data` is the object that the configuration describes, if it is one."""
-    run_dir = RunDir(out)
-    if run_dir.path.exists() and not run_dir.path.is_dir():
-        raise RunError(f"{out}: is a file; choose a new folder for the run")
-    if not has_nonzero_rank() and not run_dir.is_free:
-        hint = (
-            f"resume the run with: surelabel resume {shlex.quote(str(out))}"
-            if run_dir.has_begun and not run_dir.is_done
-            else "choose another folder"
-        )
-        raise RunError(f"{out}: this folder is not empty; {hint}")
-    progress = progress or Silent()
+    run_dir, progress = RunDir(out), progress or Silent()
     config, note = warm_start.train_as_long(config)
-    if note is not None:
-        progress.warn(note)
-    return train(config, read_corpus(config, data), run_dir, progress, interrupt)
+    with stop_on_signals() as stop, claimed(run_dir, config):
+        if note is not None:
+            progress.warn(note)
+        with stop.at_once():
+            found = read_corpus(config, data)
+        return train(config, found, run_dir, progress, interrupt, stop)
 
 
 def write_noise(
@@ -201,16 +195,21 @@ def resume(
     RunDir('runs/first'): car, <arrays>, 60 training rows, 2 epochs, finished
     """
     run_dir = run if isinstance(run, RunDir) else RunDir(run)
-    run_dir.check_schema()
+    if run_dir.is_prepared or not run_dir.has_begun:
+        run_dir.check_schema()
     for name in settings or {}:
         if name not in CHANGEABLE:
             raise ConfigError(f"{name} cannot be changed on resume; only {', '.join(CHANGEABLE)} can")
     config = make_config(config_from_here(run_dir), settings)
     _check_trust(run_dir, trust)
-    if run_dir.is_done:
-        discard_state(run_dir)
-        return run_dir
-    return train(config, read_corpus(config, data, run_dir), run_dir, progress or Silent(), interrupt)
+    if not run_dir.is_done:
+        with stop_on_signals() as stop, claimed(run_dir):
+            if not run_dir.is_done:  # again: another process may have ended it before it was locked
+                with stop.at_once():
+                    found = read_corpus(config, data, run_dir if run_dir.is_prepared else None)
+                return train(config, found, run_dir, progress or Silent(), interrupt, stop)
+    discard_state(run_dir)
+    return run_dir
 
 
 def _check_trust(run_dir: RunDir, trust: bool) -> None:

@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
+from surelabel.launcher import has_nonzero_rank
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from rich.console import Console
@@ -29,11 +31,6 @@ GAP = "  "
 SHORTEST = 6
 """Characters that a column of a table has at least, to be readable."""
 BLOCKS = "▁▂▃▄▅▆▇█"
-
-
-def has_nonzero_rank() -> bool:
-    """Return whether this process has a non-zero rank: rank 0 prints and writes for all."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) > 0
 
 
 def _console(**options: Any) -> "Console":

@@ -13,11 +13,13 @@ the journal itself, shared for readers, even in a run directory that is read-onl
 import contextlib
 import csv
 import hashlib
+import logging
 import os
 import re
 import secrets
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,8 +29,11 @@ from surelabel.errors import ConfigError, DataError, RunError, SurelabelError
 
 TEMPORARY_SUFFIX = ".tmp"
 """Suffix of unfinished files and folders."""
+SAY_WAITING_AFTER = 2.0
+"""Seconds after which a process that waits for a lock says so."""
 Stamp = tuple[int, ...] | None
 """What changes whenever a file is replaced; None if there is no file."""
+_log = logging.getLogger("surelabel")
 
 
 def replace(path: Path, write: Callable[[Path], Any], record: Callable[[str], Any] | None = None) -> None:
@@ -240,46 +245,52 @@ def locked(
 ) -> Iterator[int]:
     """Open a file, lock it, and yield its descriptor; a process that dies releases its locks.
 
-    If another process holds the lock, `busy` is called before waiting: it may print a message, or
-    raise to give up.
+    If another process holds the lock, `busy` is called and may raise to give up. Otherwise this
+    process waits, and soon says so. A file that its holder has deleted is created and locked anew.
     """
     import fcntl
 
-    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with opened(path, flags) as descriptor:
-        try:
-            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if busy is not None:
-                busy()
-            fcntl.flock(descriptor, kind)
-        yield descriptor
+    while True:
+        with opened(path, flags) as descriptor:
+            _lock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX, path, busy)
+            if os.fstat(descriptor).st_nlink:
+                yield descriptor
+                return
 
 
 @contextlib.contextmanager
-def locked_folder(path: Path, busy: Callable[[], None]) -> Iterator[bool]:
-    """Lock a folder, without a file in it; yield False if its file system cannot.
+def locked_folder(path: Path) -> Iterator[bool]:
+    """Lock a folder, without a file in it; yield False if its file system cannot."""
+    import fcntl
 
-    If another process holds the lock, `busy` is called before waiting.
-    """
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield _lock_folder(descriptor, busy)
+        try:
+            _lock(descriptor, fcntl.LOCK_EX, path)
+        except OSError:
+            yield False
+        else:
+            yield True
     finally:
         os.close(descriptor)
 
 
-def _lock_folder(descriptor: int, busy: Callable[[], None]) -> bool:
+def _lock(descriptor: int, kind: int, path: Path, busy: Callable[[], None] | None = None) -> None:
+    """Lock an open file or folder; say so after a while if that has to wait."""
     import fcntl
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        busy()
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:
-        return False
-    return True
+        if busy is not None:
+            busy()
+        told = threading.Timer(SAY_WAITING_AFTER, _log.warning, ("waiting for another process that uses %s", path))
+        told.daemon = True
+        told.start()
+        try:
+            fcntl.flock(descriptor, kind)
+        finally:
+            told.cancel()
 
 
 @contextlib.contextmanager

@@ -152,8 +152,9 @@ class TestFit:
         assert "note: symmetric noise, 40.0 % nominal (true class excluded" in result.stderr
         assert "epoch 2/2" in result.stderr
 
-    def test_only_rank_zero_prints(self, folder, monkeypatch):
-        monkeypatch.setenv("LOCAL_RANK", "1")
+    def test_only_rank_zero_prints(self, folder, started_with):
+        names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        started_with(dict(zip(names, "112212", strict=True)) | {"SURELABEL_PARENT": str(os.getppid())})
         assert call("fit", "nothere.npz").exit_code == 2
         assert call("fit", "nothere.npz").output == ""
         assert call("methods").output == ""
@@ -474,8 +475,7 @@ class TestResume:
 
 def started(*arguments):
     command = [sys.executable, "-m", "surelabel", *map(str, arguments)]
-    environment = {key: value for key, value in os.environ.items() if key not in ("RANK", "LOCAL_RANK")}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def wait_for(path, process):

@@ -21,12 +21,14 @@ from bad_inputs import generate
 from clock import run_clock
 from damage import run_damage
 from disks import run_disks
+from environment import run_environment
 from hangs import run_hangs
 from hostile import run_hostile
 from judge_inputs import judge
 from kills import run_kills
 from services import run_services
 from tally import Options, Tally
+from writers import run_writers
 
 
 def run_inputs(options: Options) -> Tally:
@@ -52,6 +54,8 @@ PARTS: dict[str, Callable[[Options], Tally]] = {
     "hostile": run_hostile,
     "hangs": run_hangs,
     "services": run_services,
+    "writers": run_writers,
+    "environment": run_environment,
 }
 
 

@@ -13,6 +13,7 @@ from tally import Options, Tally
 from victim import SECOND_EPOCH
 
 from surelabel.files import TEMPORARY_SUFFIX
+from surelabel.runs.run_dir import RunDir
 
 COUNT = 100
 VERDICT_CHANGES = 16
@@ -191,5 +192,5 @@ def _draw(moment: str, count: int, random: Random) -> int:
 
 def _next_words(target: Target, folder: Path) -> list[str]:
     """Return what a user would do next: resume a run that has begun, or repeat the command."""
-    has_begun = target.words[0] == "fit" and (folder / "run" / "data.json").exists()
+    has_begun = target.words[0] == "fit" and RunDir(folder / "run").has_begun
     return ["resume", "run"] if has_begun else target.words

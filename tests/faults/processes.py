@@ -80,20 +80,22 @@ def run(
     is_fresh: bool = False,
     environment: Mapping[str, str] | None = None,
     prepare: Callable[[], None] | None = None,
+    name: str = "",
 ) -> Ended:
     """Run a command in `folder`; kill it at `fatal` (see victim.Hook), or after some seconds.
 
-    `prepare` runs in a fresh process before its program, to set limits. Its output is
-    kept beside `folder` meanwhile. A command that is too late is killed with its session.
+    `prepare` runs in a fresh process before its program, to set limits. Its output is kept beside
+    `folder` meanwhile, under `name` if others run there too. A command that is too late is killed
+    with its session.
     """
     texts = tuple(map(str, words))
-    files = {name: folder.parent / f"{folder.name}.{name}" for name in ("stdout", "stderr")}
+    files = {stream: folder.parent / f"{folder.name}{name}.{stream}" for stream in ("stdout", "stderr")}
     order = {
         "folder": str(folder),
         "fatal": fatal,
         "is_counted": is_counted,
         "save_every": save_every,
-        **{name: str(path) for name, path in files.items()},
+        **{stream: str(path) for stream, path in files.items()},
         "environment": {**environment_of(folder), **(environment or {})},
     }
     start = _start_fresh if is_fresh or prepare is not None else _start_preloaded

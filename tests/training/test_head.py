@@ -1,4 +1,7 @@
+import functools
 import json
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ import surelabel
 from surelabel.api import make_config
 from surelabel.config import USUAL_DECAY
 from surelabel.data import load_corpus
+from surelabel.engine.signals import Stop
 from surelabel.training import head, session
 
 pytestmark = pytest.mark.training
@@ -39,7 +43,9 @@ def flip(clean, num_classes, rng):
 
 def settle(data, **settings):
     config = make_config(data, {"train.epochs": 40, "train.threads": 1, **settings})
-    return head.settle(config, load_corpus(config.data, data), session._train_candidate)
+    with tempfile.TemporaryDirectory() as folder:
+        train = functools.partial(session._train_candidate, Stop())
+        return head.settle(config, load_corpus(config.data, data), train, Path(folder))
 
 
 def test_embeddings_get_a_linear_network_and_rings_hidden_layers():

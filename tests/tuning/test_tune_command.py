@@ -75,6 +75,22 @@ def test_it_is_stopped_and_resumed(tune):
     assert not set(done) & {job.name for job in started}
 
 
+def test_a_second_search_in_the_same_folder_is_refused(tune, call, blobs):
+    refused = []
+
+    def start_second(job):
+        refused.append(call("tune", blobs, *TINY, "--method", "elr", "--try", "regularisation=3,7", "--out", "out"))
+
+    result, started = tune("--method", "elr", "--try", "regularisation=3,7", "--out", "out", before=start_second)
+    assert result.exit_code == 0, result.stderr
+    assert len(started) == len(refused) == 6
+    for second in refused:
+        assert (second.exit_code, second.stdout) == (2, "")
+        (line,) = second.stderr.splitlines()
+        assert line.startswith("error: ")
+        assert "out: another process trains runs in this folder" in line
+
+
 def test_a_candidate_that_diverges_is_listed(tune):
     result, _ = tune("--method", "sl", "--try", "forward_weight=0.1,1e38", "--out", "out")
     assert result.exit_code == 0, result.stderr
@@ -101,7 +117,7 @@ def test_without_any_run_there_is_no_choice(tune, tmp_path):
     result, started = tune("--method", "elr", "--out", tmp_path / "out", "--budget", 1e-9)
     assert (result.exit_code, started) == (1, [])
     assert "no candidate" in result.stderr
-    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["table.csv", "table.md"]
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["lock", "table.csv", "table.md"]
 
 
 def test_a_plan_trains_nothing(tune, tmp_path):

@@ -19,7 +19,7 @@ from surelabel.data.loader import batch_bounds
 from surelabel.engine.record import SampleRecord
 from surelabel.engine.trajectory import Trajectory
 from surelabel.engine.verdict import CHUNK, HISTORY, chunk_columns, describe_rows, join_chunks
-from surelabel.errors import DataError, RunError
+from surelabel.errors import DataError
 from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.training.second_opinion import Judged, feature_sets, judge_rows, least_rows
 from surelabel.training.session import write_verdict
@@ -45,8 +45,12 @@ LEAST_EPOCHS = 3
 
 def write(recorder: "Recorder", run_dir: RunDir, data: Any, features: Any, predictions: Any) -> RunDir:
     """Write the files of a finished run, `done` last; the folder must be new or empty."""
-    if not run_dir.is_free:
-        raise RunError(f"{run_dir.path}: this folder is not empty; choose another folder")
+    with run_dir.begun():
+        _write(recorder, run_dir, data, features, predictions)
+    return run_dir
+
+
+def _write(recorder: "Recorder", run_dir: RunDir, data: Any, features: Any, predictions: Any) -> None:
     record = recorder.record
     assert record is not None
     rows = torch.nonzero(record.given >= 0).squeeze(1)
@@ -61,15 +65,13 @@ def write(recorder: "Recorder", run_dir: RunDir, data: Any, features: Any, predi
         {name: values[rows.cpu()] for name, values in sets.items()}, columns, len(corpus.class_names)
     )
     missing = list(_list_missing(recorder, len(rows), found, final))
-    with run_dir.locked():
-        stored.write(run_dir, find_encoder(corpus))
-        check_or_write(run_dir, config, corpus, None, torch.device("cpu"))
-        shape: dict[str, Any] = {} if data is not None else {"input_shape": [], "stored_shape": []}
-        run_dir.write_json("data.json", {**run_dir.data(), **shape, RECORDED: {"missing": missing}})
-        run_dir.rewrite_metrics(recorder.metrics)
-        write_verdict(run_dir, columns, found, _course(record, rows))
-        run_dir.write_json("done", {"epochs": len(recorder.metrics), "last": recorder.metrics[-1]})
-    return run_dir
+    stored.write(run_dir, find_encoder(corpus))
+    check_or_write(run_dir, config, corpus, None, torch.device("cpu"))
+    shape: dict[str, Any] = {} if data is not None else {"input_shape": [], "stored_shape": []}
+    run_dir.write_json("data.json", {**run_dir.data(), **shape, RECORDED: {"missing": missing}})
+    run_dir.rewrite_metrics(recorder.metrics)
+    write_verdict(run_dir, columns, found, _course(record, rows))
+    run_dir.write_json("done", {"epochs": len(recorder.metrics), "last": recorder.metrics[-1]})
 
 
 def _describe_data(recorder: "Recorder", rows: Tensor, data: Any) -> tuple[RunConfig, Corpus]:

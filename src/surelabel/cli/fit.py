@@ -2,9 +2,9 @@
 
 import contextlib
 import itertools
-import os
 import shlex
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surelabel import console
+from surelabel import console, launcher
 from surelabel.cli.audit import NUM_SHOWN, say_findings, say_ranked
 from surelabel.cli.options import Json, app, takes_settings
 from surelabel.cli.plan import say_plan
 from surelabel.config import RunConfig
-from surelabel.errors import RunError, describe_os_error
+from surelabel.errors import ConfigError, RunError, describe_os_error
 
 if TYPE_CHECKING:
     from surelabel.runs.run_dir import RunDir
@@ -54,20 +54,18 @@ def fit(
 
 @contextlib.contextmanager
 def _new_folder(settings: RunConfig) -> Iterator[Path]:
-    """Create runs/DATA-METHOD-NUMBER with the first free number; remove it if it stays empty.
-
-    Processes that train together choose the same name, so it is not created for them.
-    """
+    """Create runs/DATA-METHOD-NUMBER with the first free number; remove it if it stays empty."""
+    if launcher.started_as()[1] > 1:
+        raise ConfigError("--out is missing: the processes that torchrun starts must name the same run directory")
     name, runs = f"{Path(settings.data.source).resolve().stem}-{settings.method.name}", Path("runs")
     candidates = (runs / f"{name}-{number}" for number in itertools.count(1))
-    if settings.train.devices > 1 or "WORLD_SIZE" in os.environ:
-        yield next(path for path in candidates if not path.exists())
-        return
     made = [] if runs.exists() else [runs]
     made.append(next(path for path in candidates if _create(path)))
+    sys.argv += ["--out", str(made[-1])]  # for further processes, which --devices starts with these arguments
     try:
         yield made[-1]
     finally:
+        del sys.argv[-2:]
         with contextlib.suppress(OSError):
             for path in reversed(made):
                 path.rmdir()
@@ -99,32 +97,40 @@ def _fit(settings: RunConfig, out: Path, log: list[str], json: bool) -> None:
 @contextlib.contextmanager
 def saying_how_to_resume(run: Path | None) -> Iterator[None]:
     """Turn an interrupted run into a message and the exit code that shells expect of the signal."""
+    from surelabel.core.collective import world_size
     from surelabel.engine.loop import Interrupted
+    from surelabel.runs.run_dir import RunDir
 
     try:
         yield
     except OSError as error:
-        if run is None or not (run / "data.json").is_file():
+        if run is None or not RunDir(run).is_prepared:
             raise
-        place = shlex.quote(str(run))
-        raise RunError(
-            f"{describe_os_error(error)}; what was saved is intact, resume with: surelabel resume {place}"
-        ) from error
-    except Interrupted as error:
-        console.tell(
-            "stopped"
-            if run is None
-            else f"stopped; the state is saved. Resume with: surelabel resume {shlex.quote(str(run))}"
-        )
-        # The launcher kills all processes if one fails, so only rank 0 exits with an error.
-        raise typer.Exit(
-            0 if console.has_nonzero_rank() else 128 + (error.args[0] if error.args else signal.SIGINT)
-        ) from None
+        raise RunError(f"{describe_os_error(error)}; what was saved is intact, {_resume_hint(run)}") from error
+    except KeyboardInterrupt as error:
+        console.tell("stopped" if run is None else _describe_stop(RunDir(run), isinstance(error, Interrupted)))
+        # A launcher kills all processes if one fails: of those that agree to stop, only rank 0 may.
+        is_follower = launcher.has_nonzero_rank() and world_size() > 1
+        raise typer.Exit(0 if is_follower else 128 + (error.args[0] if error.args else signal.SIGINT)) from None
+
+
+def _describe_stop(run: "RunDir", is_saved: bool) -> str:
+    """Say what an interrupted run has left; `is_saved` unless a second Ctrl-C came before that."""
+    if not run.has_begun:
+        return "stopped; nothing was written"
+    state = "the state is saved" if run.state_file.exists() else "training had not begun"
+    if not is_saved:
+        state = "what was saved before is intact"
+    return f"stopped; {state}. {_resume_hint(run.path).capitalize()}"
+
+
+def _resume_hint(run: Path) -> str:
+    return f"resume with: surelabel resume {shlex.quote(str(run))}"
 
 
 def report(run: "RunDir", seconds: float, json: bool) -> None:
     """Print the summary of a finished run."""
-    if console.has_nonzero_rank():
+    if launcher.has_nonzero_rank():
         return
     from surelabel.runs.run_dir import METRICS_FILE
     from surelabel.verdicts import audit

@@ -113,9 +113,12 @@ def reproduce(
     if dry_run:
         _show_plan(request, trials, json)
         return
+    from surelabel.jobs import claimed
+
     began = time.perf_counter()
-    outcome = _run(request, trials, backend)
-    written = _write_tables(request)
+    with claimed(request.folder):
+        outcome = _run(request, trials, backend)
+        written = _write_tables(request)
     _report(request, outcome, written, time.perf_counter() - began, json)
     if not outcome.is_complete:
         raise typer.Exit(1)

@@ -45,7 +45,9 @@ def resume(
     named = {"train.device": device, "train.devices": devices, "train.threads": threads}
     settings = {name: value for name, value in named.items() if value is not None}
     settings |= dict(map(parsed_assignment, set_ or []))
-    opened = RunDir.open(run)
+    opened = RunDir(run)
+    if not opened.has_begun or opened.is_prepared:
+        opened.check_schema()
     if opened.is_done:
         console.tell(f"note: {run} has already ended; nothing is left to do")
     began = time.perf_counter()

@@ -95,7 +95,7 @@ def load_or_make(key: str, make: Make, fits: Callable[[Entry], bool] = _accept_a
     with contextlib.ExitStack() as stack:
         try:
             folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-            stack.enter_context(files.locked(_file(key, "lock"), busy=_report_waiting))
+            stack.enter_context(files.locked(_file(key, "lock")))
         except (OSError, RunError) as error:
             _report_once(error)
             return make_in_memory(make)
@@ -216,10 +216,6 @@ def _remove_unfinished(own: str) -> None:
 
 def _give_up() -> None:
     raise BlockingIOError
-
-
-def _report_waiting() -> None:
-    _log.info("waiting for another process that prepares the same data")
 
 
 def _report_once(error: OSError | SurelabelError) -> None:

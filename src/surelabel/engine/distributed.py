@@ -3,41 +3,100 @@
 import contextlib
 import logging
 import os
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
+from surelabel import console, launcher
 from surelabel.config import TrainConfig
 from surelabel.core.collective import rank, world_size
 from surelabel.core.method import Method
 from surelabel.core.state import EMA, SampleStore
 from surelabel.engine.batch_norm import normalise_globally
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, RunError
+
+NOTICE_SECONDS = 5.0
+"""How long a process may take to notice that another one has ended, and to say so itself."""
 
 
-def launch(config: TrainConfig) -> Any:
-    """Launch Fabric; with several devices it starts the command again for each further process."""
+def launch(config: TrainConfig, run: Path) -> Any:
+    """Launch Fabric; with several devices the command is started again for each further process."""
     from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments import LightningEnvironment, TorchElasticEnvironment
     from lightning_fabric.strategies import DDPStrategy
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    devices = int(os.environ.get("LOCAL_WORLD_SIZE", config.devices))
-    num_nodes = int(os.environ.get("WORLD_SIZE", devices)) // devices
+    _, count, devices = launcher.started_as()
     check_device(config)
+    if count == 1 and (config.devices > 1 or world_size() > 1):
+        count = devices = _start_others(config.devices, run) if world_size() == 1 else world_size()
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     fabric = Fabric(
         accelerator=device_name(config),
         devices=devices,
-        num_nodes=num_nodes,
-        strategy=DDPStrategy() if devices * num_nodes > 1 else "auto",
+        num_nodes=count // devices,
+        strategy=DDPStrategy() if count > 1 else "auto",
         precision=config.precision,
+        # Named here, so that Fabric does not look for other launchers, such as that of SLURM.
+        plugins=[TorchElasticEnvironment() if count > 1 else LightningEnvironment()],
     )
     fabric.launch()
     return fabric
+
+
+def _start_others(count: int, run: Path) -> int:
+    """Start this command again for each further process, and return how many there are."""
+    import __main__
+
+    program = [str(Path(sys.argv[0]).absolute())] if __main__.__spec__ is None else ["-m", __main__.__spec__.name]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = {launcher.ADDRESS: "127.0.0.1", launcher.PORT: str(free.getsockname()[1])}
+    counts = dict.fromkeys(launcher.RANKS.values(), str(count))
+    os.environ |= place | counts | dict.fromkeys((*launcher.RANKS, *launcher.OTHERS), "0")
+    for number in range(1, count):
+        own = dict.fromkeys(launcher.RANKS, str(number)) | {launcher.PARENT: str(os.getpid())}
+        process = subprocess.Popen([sys.executable, *program, *sys.argv[1:]], env={**os.environ, **own})
+        threading.Thread(target=_watch, args=(process, run), daemon=True).start()
+    return count
+
+
+def _watch(process: subprocess.Popen[bytes], run: Path) -> None:
+    """End this process some time after another has failed: it may wait for that one for ever."""
+    if process.wait():
+        time.sleep(NOTICE_SECONDS)
+        console.tell(f"error: {_lost(run)}")
+        os._exit(2)
+
+
+def _lost(run: Path) -> RunError:
+    return RunError(
+        f"{run}: a process that trains this run has ended; what was saved is intact, resume with: "
+        f"surelabel resume {shlex.quote(str(run))}"
+    )
+
+
+@contextlib.contextmanager
+def naming_lost_process(run: Path) -> Iterator[None]:
+    """Turn errors of the connection to other processes into one that says how to resume."""
+    try:
+        yield
+    except RuntimeError as error:
+        is_lost = isinstance(error, dist.DistError) or "gloo" in str(error).lower()
+        if world_size() == 1 or not is_lost:
+            raise
+        raise _lost(run) from error
 
 
 def device_name(config: TrainConfig) -> str:

@@ -21,6 +21,8 @@ class Stop:
     def __init__(self) -> None:
         self.asked: list[int] = []
         """The signals that have come."""
+        self.is_forced = False
+        """Whether a second Ctrl-C has interrupted the work, even a save."""
         self._raises = False
 
     def __call__(self) -> bool:
@@ -29,11 +31,12 @@ class Stop:
 
     def handle(self, number: int, _frame: Any) -> None:
         """Remember a signal; the first one raises Interrupted within `at_once`."""
-        if self.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
+        is_first = not self.asked
         self.asked.append(number)
-        if self._raises:
-            self._raises = False
+        if not is_first and number == signal.SIGINT:
+            self.is_forced = True
+            raise KeyboardInterrupt
+        if is_first and self._raises:
             raise Interrupted
 
     @contextlib.contextmanager
@@ -43,7 +46,7 @@ class Stop:
         It may change nothing that is saved, must write files whole or not at all, and must not wait
         for other processes.
         """
-        self._raises = True
+        before, self._raises = self._raises, True
         try:
             self.check()
             yield
@@ -52,7 +55,7 @@ class Stop:
                 raise Interrupted from error
             raise
         finally:
-            self._raises = False
+            self._raises = before
         self.check()  # a library may even have dropped it
 
     def check(self) -> None:
@@ -76,6 +79,10 @@ def stop_on_signals() -> Iterator[Stop]:
         yield stop
     except Interrupted as error:
         error.args = tuple(stop.asked[:1])  # the signal, so that a caller can end the process with it
+        raise
+    except Exception as error:
+        if stop.is_forced:  # a library has made an error of its own of the interruption
+            raise KeyboardInterrupt from error
         raise
     finally:
         for number, handler in before.items():

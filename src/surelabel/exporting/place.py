@@ -28,14 +28,10 @@ def claimed(folder: Path) -> Iterator[None]:
     process may be at work.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with files.locked_folder(folder.parent, busy=lambda: _report_waiting(folder)) as is_held:
+    with files.locked_folder(folder.parent) as is_held:
         if is_held:
             _repair(folder)
         yield
-
-
-def _report_waiting(folder: Path) -> None:
-    _log.info("waiting for another export in %s", folder.parent)
 
 
 def _repair(folder: Path) -> None:

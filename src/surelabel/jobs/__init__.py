@@ -3,7 +3,7 @@
 from surelabel.jobs.local_backend import Backend, LocalBackend
 from surelabel.jobs.progress import Overview, ProgressDisplay, show_progress
 from surelabel.jobs.ray_backend import RayBackend
-from surelabel.jobs.runner import Outcome, run_all
+from surelabel.jobs.runner import Outcome, claimed, run_all
 from surelabel.jobs.trial import Job, Trial, find_state
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "ProgressDisplay",
     "RayBackend",
     "Trial",
+    "claimed",
     "find_state",
     "run_all",
     "show_progress",

@@ -1,16 +1,19 @@
 """Run many trials: skip those that are done, resume or start the others."""
 
+import contextlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from surelabel.errors import SurelabelError
+from surelabel import files
+from surelabel.errors import RunError, SurelabelError
 from surelabel.jobs.local_backend import Backend, LocalBackend
 from surelabel.jobs.progress import Overview, ProgressDisplay
 from surelabel.jobs.training_process import Report
 from surelabel.jobs.trial import Job, Trial, find_state
 
+LOCK_FILE = "lock"
 UPDATE_SECONDS = 0.5
 """The display is updated at least this often."""
 
@@ -28,6 +31,18 @@ class Outcome:
     def is_complete(self) -> bool:
         """Whether every trial has a finished run."""
         return not self.failed and not self.waiting
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Hold a folder of many runs; a second process that would train in it is refused."""
+
+    def refuse() -> None:
+        raise RunError(f"{folder}: another process trains runs in this folder; wait for it, or choose another folder")
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with files.locked(folder / LOCK_FILE, busy=refuse):
+        yield
 
 
 def run_all(

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from surelabel import files
+from surelabel import files, launcher
 from surelabel.config import RunConfig
 from surelabel.console import accuracy_text
 from surelabel.jobs.trial import Job
@@ -84,7 +84,7 @@ class TrainingProcess:
                 stderr=log,
                 # Ctrl-C in a terminal reaches its whole session; we tell the process when to stop.
                 start_new_session=True,
-                env={**os.environ, **_environment(job.config), **(environment or {})},
+                env={**launcher.without_launcher(os.environ), **_environment(job.config), **(environment or {})},
             )
 
     def poll(self) -> Report | None:

@@ -93,7 +93,9 @@ def find_state(trial: Trial, path: Path) -> Literal["new", "begun", "done"]:
         return "new"
     if not RunDir(path).has_begun:
         raise RunError(f"{path}: not empty, and not a run directory; move it away")
-    run = RunDir.open(path)
+    run = RunDir(path)
+    if run.is_prepared:
+        run.check_schema()
     found = Trial(trial.cell, run.config())
     # Names ignore the device and the place of the data: these may have changed.
     if found.name != trial.name:

@@ -85,7 +85,7 @@ def serve(
             ready(access.address)
             with contextlib.suppress(KeyboardInterrupt):
                 server.run(sockets=[listener])
-            if not run_dir.has_begun:
+            if not run_dir.is_prepared:
                 raise RunError(f"{run_dir.path}: was moved or deleted during the review")
             # An existing file may contain decisions that were undone since.
             if review.journal.decisions() or (run_dir.path / CSV_NAME).exists():

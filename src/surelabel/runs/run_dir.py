@@ -71,7 +71,7 @@ START_FILES = (
     ENCODER_FILE,
     "head.json",
 )
-"""Files written before data.json, whose presence says that a run has begun."""
+"""Files written before data.json."""
 END_FILES = (
     CALIBRATION_FILE,
     OPINION_FILE,
@@ -103,8 +103,8 @@ class RunDir:
     def _about(self) -> dict[str, str]:
         """Describe the run in a few words, whatever its state."""
         try:
-            if not self.has_begun:
-                return {"state": "no run yet"}
+            if not self.is_prepared:
+                return {"state": "not begun" if self.has_begun else "no run yet"}
             config, epochs = self.config(), len(self.metrics())
             state = "finished" if self.is_done else "not finished"
             labels = f"{self.data()['num_train']:,} training rows"
@@ -125,6 +125,8 @@ class RunDir:
         """Raise if there is no run here, or one of a schema that this version does not read."""
         if not self.has_begun:
             raise RunError(f"{self.path}: not a run directory (it has no data.json)")
+        if not self.is_prepared:
+            self.require_done()
         self.data()
 
     @property
@@ -144,16 +146,20 @@ class RunDir:
 
     @property
     def has_begun(self) -> bool:
+        """Whether `resume` can go on here: a process has claimed it and written config.json.
+
+        Every start creates the lock first. A config.json without a lock belongs to the user.
+        """
+        return self.is_prepared or all((self.path / name).is_file() for name in ("lock", "config.json"))
+
+    @property
+    def is_prepared(self) -> bool:
         """Whether everything that describes the run is written; data.json is written last."""
         return (self.path / "data.json").is_file()
 
     @property
     def is_free(self) -> bool:
-        """Whether a run may begin here: the folder is new, empty, or left by an interrupted start.
-
-        Every start creates the lock first. A config.json or labels.parquet without a lock belongs
-        to the user.
-        """
+        """Whether a run may begin here: the folder is new, empty, or left by a killed start."""
         names = {file.name for file in self.path.iterdir()} if self.path.is_dir() else set()
         if self.path.exists() and not self.path.is_dir():
             return False
@@ -171,6 +177,40 @@ class RunDir:
         """List every file that surelabel writes in a run, including people's decisions."""
         journal = self.path / decisions.FILE_NAME
         return [journal, count_file(journal), *(self.path / name for name in (*RUN_FILES, "wandb.json"))]
+
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        """Hold a free folder for a new run; one that fails before it is prepared leaves nothing."""
+        self._require_free()
+        missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
+        with self.locked():
+            self._require_free()  # again: another process may have used it before it was locked
+            try:
+                self._remove_start()
+                yield
+            except Exception:
+                if not self.is_prepared:
+                    self._remove_start()
+                    (self.path / "lock").unlink(missing_ok=True)
+                    with contextlib.suppress(OSError):  # another process may have begun there
+                        for folder in missing:
+                            folder.rmdir()
+                raise
+
+    def _require_free(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path}: is a file; choose a new folder for the run")
+        if not self.is_free:
+            hint = "choose another folder"
+            if self.has_begun and not self.is_done:
+                hint = f"resume the run with: surelabel resume {shlex.quote(str(self.path))}"
+            raise RunError(f"{self.path}: this folder is not empty; {hint}")
+
+    def _remove_start(self) -> None:
+        """Delete the files of a failed start; without config.json, the first, it is none."""
+        for name in ("config.json", *START_FILES):
+            if name != "lock":
+                (self.path / name).unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

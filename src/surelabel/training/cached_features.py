@@ -44,7 +44,7 @@ def extractor(config: RunConfig, corpus: Corpus, run_dir: RunDir, say: Say) -> E
         return None
     if config.train.augment:
         raise ConfigError("train.augment: features are computed once, without augmentation; use null or false")
-    if run_dir.has_begun:
+    if run_dir.is_prepared:
         return load(run_dir)
     made, note = _build(config, corpus.train.input_shape, build.normalisation(corpus))
     if note is not None:

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -27,6 +26,7 @@ from surelabel.data.inputs import Inputs
 from surelabel.data.neighbours import CHUNK_VALUES, MOST_ROWS
 from surelabel.engine.loop import Interrupted
 from surelabel.engine.record import SampleRecord
+from surelabel.engine.signals import stop_on_signals
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import DENSE_UP_TO, NUM_KEPT
 from surelabel.training import build, head, second_opinion
@@ -210,8 +210,12 @@ def _time_steps(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | No
     """Train a few steps in a temporary folder, in one process."""
     alone = config.model_copy(update={"train": config.train.model_copy(update={"devices": 1, "folds": 0})})
     watch = _Stopwatch()
-    with tempfile.TemporaryDirectory(prefix="surelabel-plan-") as folder, contextlib.suppress(Interrupted):
-        train(alone, (corpus, manifest), RunDir(Path(folder) / "run"), watch, watch.has_seen_enough, choose_head=False)
+    with (
+        tempfile.TemporaryDirectory(prefix="surelabel-plan-") as folder,
+        contextlib.suppress(Interrupted),
+        stop_on_signals() as stop,
+    ):
+        train(alone, (corpus, manifest), RunDir(folder), watch, watch.has_seen_enough, stop, choose_head=False)
     return watch
 
 

@@ -9,8 +9,6 @@ terms in texts always get a linear network, and only its weight decay is compare
 """
 
 import math
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from surelabel import files, launcher
 from surelabel.config import USUAL_DECAY, ModelConfig, RunConfig
 from surelabel.core.stages import seed_of
 from surelabel.data.corpus import Corpus
@@ -82,15 +81,18 @@ class Comparison:
     """Rows x epochs of all candidates together."""
 
 
-def settle(config: RunConfig, corpus: Corpus, train: Train) -> tuple[RunConfig, dict[str, Any]]:
-    """Return the configuration with the best candidate, and how it was chosen, for FILE."""
+def settle(config: RunConfig, corpus: Corpus, train: Train, folder: Path) -> tuple[RunConfig, dict[str, Any]]:
+    """Return the configuration with the best candidate, and how it was chosen, for FILE.
+
+    Candidates are trained in `folder`, the run's, and removed again.
+    """
     config = _like_warm_start(config, corpus)
     comparison = compare_what(config, corpus)
     if comparison is None:
         usual = next(_candidates(config, corpus), None) if corpus.has_term_weights else None
         return (config if usual is None else usual.apply(config)), {}
     splits = [_split(config, corpus, number) for number in range(comparison.num_splits)]
-    tried = [_measure(candidate, comparison, config, splits, train) for candidate in comparison.candidates]
+    tried = [_measure(candidate, comparison, config, splits, train, folder) for candidate in comparison.candidates]
     best = min(tried, key=lambda candidate: candidate.loss)
     if not math.isfinite(best.loss):
         return config, {}
@@ -101,7 +103,7 @@ def settle(config: RunConfig, corpus: Corpus, train: Train) -> tuple[RunConfig, 
 
 def compare_what(config: RunConfig, corpus: Corpus) -> Comparison | None:
     """Return what to compare; None if nothing is open, or if it would cost more than the run."""
-    if config.train.devices > 1 or "WORLD_SIZE" in os.environ:
+    if config.train.devices > 1 or launcher.started_as()[1] > 1:
         return None  # several processes would have to agree
     candidates, num_rows = list(_candidates(config, corpus)), len(corpus.train)
     most = min(MOST_VISITS, num_rows * config.train.epochs)
@@ -164,6 +166,7 @@ def _measure(
     config: RunConfig,
     splits: list[tuple[Corpus, TrainingRows]],
     train: Train,
+    folder: Path,
 ) -> Candidate:
     """Return the candidate with its mean loss on the rows held out of each split."""
     chosen = candidate.apply(config)
@@ -171,8 +174,8 @@ def _measure(
     chosen = chosen.model_copy(update={"train": chosen.train.model_copy(update={**shorter, "warm_start": None})})
     losses = []
     for parts, opinion in splits:
-        with tempfile.TemporaryDirectory(prefix="surelabel-head-") as folder:
-            run = RunDir(Path(folder) / "run")
+        with files.new_folder(folder / "candidate") as place:
+            run = RunDir(place)
             try:
                 train(chosen, parts, run, opinion)
             except RunError:  # training diverged

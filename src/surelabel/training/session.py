@@ -1,6 +1,7 @@
 """Train: from data and a configuration to a finished run directory."""
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ from surelabel.data.encoding import stored
 from surelabel.data.encoding.encode import encode_all, find_encoder
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Interrupted, Progress, Setup
-from surelabel.engine.signals import Stop, stop_on_signals
+from surelabel.engine.signals import Stop
 from surelabel.engine.trajectory import Trajectory
 from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
@@ -48,44 +49,49 @@ def train(
     run_dir: RunDir,
     progress: Progress,
     interrupt: Callable[[], bool] | None,
+    stop: Stop,
     choose_head: bool = True,
     opinion: second_opinion.TrainingRows | None = None,
 ) -> RunDir:
     """Train on the result of `build.corpus`, from the start or from the state in `run_dir`.
 
-    A new run on feature vectors compares a few networks first, unless `choose_head` is false.
-    `opinion` is the second opinion on the training rows, if there is one already.
+    The caller holds the run directory. `stop` says whether a signal has come. A new run on feature
+    vectors compares a few networks first, unless `choose_head` is false. `opinion` is the second
+    opinion on the training rows, if there is one already.
     """
     raw, manifest = data
     distributed.check_device(config.train)
-    extractor = cached_features.extractor(config, raw, run_dir, progress.warn)
-    corpus = cached_features.extract(encode_all(raw), extractor, config, progress.warn)
-    chosen: dict[str, Any] = {}
-    if choose_head and not run_dir.has_begun:
-        config, chosen = head.settle(config, corpus, _train_candidate)
-    scale = build.normalisation(corpus)
-    known = opinion or second_opinion.TrainingRows(config, corpus, progress.warn)
+    with stop.at_once():
+        extractor = cached_features.extractor(config, raw, run_dir, progress.warn)
+        corpus = cached_features.extract(encode_all(raw), extractor, config, progress.warn)
+        chosen: dict[str, Any] = {}
+        if choose_head and not run_dir.is_prepared:
+            config, chosen = head.settle(config, corpus, functools.partial(_train_candidate, stop), run_dir.path)
+        scale = build.normalisation(corpus)
+        known = opinion or second_opinion.TrainingRows(config, corpus, progress.warn)
 
-    def make_method(seed: int) -> Method:
-        return build.method_for(config, corpus, scale, seed, known, run_dir.path)
+        def make_method(seed: int) -> Method:
+            return build.method_for(config, corpus, scale, seed, known, run_dir.path)
 
-    torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
-    method = make_method(config.train.seed)
-    warnings = [f"network on these features: {chosen['chosen']}"] if chosen else []
-    warnings += [*config.notices(), *notes_on_threads(config.train), *method.advice("settings"), *build.notes(method)]
-    if method.target_tables():
-        warnings.append(LOSS_MAY_RISE.format(method=config.method.name))
-    # A saved state replaces the weights of a warm start.
-    warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
-    warnings += [] if warm is None else warm.apply(method)
-    fabric = distributed.launch(config.train)
+        torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
+        method = make_method(config.train.seed)
+        warnings = [f"network on these features: {chosen['chosen']}"] if chosen else []
+        warnings += [
+            *config.notices(),
+            *notes_on_threads(config.train),
+            *method.advice("settings"),
+            *build.notes(method),
+        ]
+        if method.target_tables():
+            warnings.append(LOSS_MAY_RISE.format(method=config.method.name))
+        # A saved state replaces the weights of a warm start.
+        warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
+        warnings += [] if warm is None else warm.apply(method)
+    fabric = distributed.launch(config.train, run_dir.path)
     loader = build.loader(config, corpus, fabric.device)
     torch.manual_seed(config.train.seed)
-    with contextlib.ExitStack() as stack:
-        _let_first(fabric.device, lambda: _claim(stack, run_dir, config, raw, manifest, extractor, fabric.device))
-        if chosen and distributed.is_first():
-            run_dir.write_json(head.FILE, chosen)
-        stop = stack.enter_context(stop_on_signals())
+    with distributed.naming_lost_process(run_dir.path):
+        _let_first(fabric.device, lambda: _prepare(run_dir, config, raw, manifest, extractor, chosen, fabric.device))
         for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
             progress.warn(text)
         setup = Setup(
@@ -108,11 +114,13 @@ def train(
     return run_dir
 
 
-def _train_candidate(config: RunConfig, corpus: Corpus, run_dir: RunDir, opinion: second_opinion.TrainingRows) -> None:
+def _train_candidate(
+    stop: Stop, config: RunConfig, corpus: Corpus, run_dir: RunDir, opinion: second_opinion.TrainingRows
+) -> None:
     """Train one of the networks that are compared."""
     on_features = config.model.on_features if config.model.cache_features else config.model
     config = config.model_copy(update={"model": on_features})
-    train(config, (corpus, None), run_dir, Silent(), None, opinion=opinion)
+    train(config, (corpus, None), run_dir, Silent(), None, stop, opinion=opinion)
 
 
 def _let_first(device: torch.device, work: Callable[[], None]) -> None:
@@ -127,20 +135,21 @@ def _let_first(device: torch.device, work: Callable[[], None]) -> None:
         raise problem or RunError("the first process could not start")
 
 
-def _claim(
-    stack: contextlib.ExitStack,
+def _prepare(
     run_dir: RunDir,
     config: RunConfig,
     corpus: Corpus,
     manifest: noise.Manifest | None,
     extractor: Extractor | None,
+    chosen: dict[str, Any],
     device: torch.device,
 ) -> None:
-    """Lock the run directory and write, or check, the files that describe the run."""
-    stack.enter_context(run_dir.locked())
-    if extractor is not None and not run_dir.has_begun:
-        cached_features.keep(run_dir, extractor)
-    if not run_dir.has_begun:
+    """Write, or check, the files that describe the run."""
+    if not run_dir.is_prepared:
+        if extractor is not None:
+            cached_features.keep(run_dir, extractor)
+        if chosen:  # before config.json has the choice: a resumed start does not compare again
+            run_dir.write_json(head.FILE, chosen)
         stored.write(run_dir, find_encoder(corpus))
     check_or_write(run_dir, config, corpus, manifest, device)
 

@@ -1,7 +1,9 @@
 """The files that describe a run: written when it begins, checked when it is resumed."""
 
+import contextlib
 import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +11,31 @@ import numpy as np
 import torch
 
 import surelabel
-from surelabel import noise
+from surelabel import launcher, noise
 from surelabel.config import RunConfig
 from surelabel.core.collective import world_size
 from surelabel.data.corpus import Corpus
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
+
+
+@contextlib.contextmanager
+def claimed(run_dir: RunDir, config: RunConfig | None = None) -> Iterator[None]:
+    """Hold a run directory from its first moment, for a new run if `config` is given.
+
+    A new run is one that `resume` can start over at once. Only the first of several processes acts.
+    """
+    rank, *_ = launcher.started_as()
+    if rank:
+        yield
+    elif config is None:
+        with run_dir.locked():
+            yield
+    else:
+        with run_dir.begun():
+            run_dir.write_json("env.json", {"folder": str(Path.cwd())})
+            run_dir.write_config(config)
+            yield
 
 
 def check_or_write(
@@ -31,7 +52,7 @@ def check_or_write(
         "tests": {name: len(rows) for name, rows in corpus.tests.items()},
         "fingerprint": corpus.fingerprint(),
     }
-    if run_dir.has_begun:
+    if run_dir.is_prepared:
         _check_noise(run_dir, manifest)
         if run_dir.data() != data:
             raise RunError(f"{run_dir.path}: the data have changed since this run began; start a new run")
@@ -42,8 +63,6 @@ def check_or_write(
     run_dir.write_json("env.json", _environment(device))
     if manifest is not None:
         run_dir.write_json("noise.json", manifest.to_dict())
-    else:
-        (run_dir.path / "noise.json").unlink(missing_ok=True)  # of an interrupted start with noise
     run_dir.write_table("labels.parquet", _label_columns(corpus))
     run_dir.write_json("data.json", data)
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from surelabel.config import RunConfig
-from surelabel.console import has_nonzero_rank
 from surelabel.errors import ConfigError, missing_package
 from surelabel.files import refuse_link
+from surelabel.launcher import has_nonzero_rank
 from surelabel.runs.run_dir import RunDir
 
 

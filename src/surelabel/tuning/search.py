@@ -11,7 +11,7 @@ import numpy as np
 from surelabel import api
 from surelabel.config import RunConfig
 from surelabel.errors import ConfigError, RunError
-from surelabel.jobs import Backend, LocalBackend, Outcome, Overview, ProgressDisplay, Trial, run_all
+from surelabel.jobs import Backend, LocalBackend, Outcome, Overview, ProgressDisplay, Trial, claimed, run_all
 from surelabel.runs.run_dir import RunDir
 from surelabel.tuning.candidates import Candidate, Values, list_candidates
 from surelabel.tuning.rungs import HELD_OUT, choose, join, plan_rungs, rank
@@ -110,7 +110,8 @@ def tune(
     found = list_candidates(config, candidates)
     end = None if budget is None else time.monotonic() + 60 * budget
     search = _Search(config, found, Path(out), backend or LocalBackend(workers), progress or ProgressDisplay())
-    return search.run(lambda: end is None or time.monotonic() < end)
+    with claimed(Path(out)):
+        return search.run(lambda: end is None or time.monotonic() < end)
 
 
 def trial_config(config: RunConfig, candidate: Candidate, fold: int) -> RunConfig:
