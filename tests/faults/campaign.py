@@ -25,6 +25,7 @@ from hangs import run_hangs
 from hostile import run_hostile
 from judge_inputs import judge
 from kills import run_kills
+from outputs import run_outputs
 from tally import Options, Tally
 
 
@@ -50,6 +51,7 @@ PARTS: dict[str, Callable[[Options], Tally]] = {
     "disks": run_disks,
     "hostile": run_hostile,
     "hangs": run_hangs,
+    "outputs": run_outputs,
 }
 
 
