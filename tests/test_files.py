@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
 
@@ -27,7 +28,7 @@ def victim(tmp_path):
 class TestReplace:
     def test_a_link_is_replaced_and_what_it_leads_to_stays(self, tmp_path, victim):
         (tmp_path / "out.txt").symlink_to(victim)
-        files.replace_text(tmp_path / "out.txt", "new")
+        files.replace_text(tmp_path / "out.txt", "new", files.unlisted)
         assert (tmp_path / "out.txt").read_text() == "new"
         assert not (tmp_path / "out.txt").is_symlink()
         assert victim.read_text() == "precious"
@@ -70,15 +71,15 @@ class TestLeftovers:
         killed = subprocess.run([sys.executable, "-c", code, tmp_path / "table.md"])
         assert killed.returncode == -signal.SIGKILL
         assert len(list(tmp_path.glob(".table.md.*.tmp"))) == 1
-        files.replace_text(tmp_path / "table.md", "new")
+        files.replace_text(tmp_path / "table.md", "new", files.unlisted)
         assert [path.name for path in tmp_path.iterdir()] == ["table.md"]
 
     def test_that_of_a_writer_at_work_stays(self, tmp_path):
         def write(temporary):
-            files.replace_text(tmp_path / "table.md", "of another process")
+            files.replace_text(tmp_path / "table.md", "of another process", files.unlisted)
             temporary.write_text("new")
 
-        files.replace(tmp_path / "table.md", write)
+        files.replace(tmp_path / "table.md", write, files.unlisted)
         assert (tmp_path / "table.md").read_text() == "new"
         assert [path.name for path in tmp_path.iterdir()] == ["table.md"]
 
@@ -104,7 +105,7 @@ class TestLeftovers:
         (tmp_path / f".table.md.{token}.tmp").symlink_to(victim)
         (tmp_path / f".table.md.{token[::-1]}.tmp").mkdir()
         before = sorted(tmp_path.iterdir())
-        files.replace_text(tmp_path / "table.md", "new")
+        files.replace_text(tmp_path / "table.md", "new", files.unlisted)
         assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "table.md"])
         assert victim.read_text() == "precious"
 
@@ -170,18 +171,52 @@ class TestOverwriting:
     def test_every_way_to_an_input_is_refused(self, data, spelling):
         out = data.__class__(spelling.format(data))
         with pytest.raises(ConfigError, match=r"--out .*: is the input data.csv"):
-            files.refuse_overwriting(out, [data.__class__("data.csv")])
+            files.refuse_overwriting([out], [data.__class__("data.csv")], "--out")
         with pytest.raises(ConfigError, match="is the input"):
-            files.refuse_overwriting(data / "data.csv", [out])
+            files.refuse_overwriting([data / "data.csv"], [out])
 
     @pytest.mark.parametrize("spelling", ["folder/in.csv", "around/in.csv"])
     def test_a_file_of_an_input_folder_is_refused(self, data, spelling):
         with pytest.raises(ConfigError, match="lies in the input folder"):
-            files.refuse_overwriting(data.__class__(spelling), [data.__class__("folder")])
+            files.refuse_overwriting([data.__class__(spelling)], [data.__class__("folder")])
 
-    def test_anything_else_is_allowed(self, data):
-        for out in ("new.csv", "folder/new.csv", "link.csv"):
-            files.refuse_overwriting(data / out, [data / "folder", data / "missing.csv"])
+    def test_new_files_are_allowed(self, data):
+        new = [data / "new.csv", data / "folder" / "new.csv"]
+        files.refuse_overwriting(new, [data / "folder", data / "missing.csv"])
+
+    @pytest.mark.parametrize("name", ["data.csv", "link.csv", "hard.csv"])
+    def test_a_file_of_the_user_is_not_replaced(self, data, name):
+        with pytest.raises(ConfigError, match=f"{name}: surelabel did not write this file"):
+            files.replace_text(data / name, "new")
+        assert (data / "data.csv").read_text() == "x,label\n"
+
+    def test_an_output_is_replaced_until_somebody_changes_it(self, data):
+        for text in ("first", "second", "first"):
+            files.replace_text(data / "out.txt", text)
+        (data / "out.txt").write_text("first, and notes")
+        with pytest.raises(ConfigError, match=r"out\.txt: .*changed since"):
+            files.replace_text(data / "out.txt", "third")
+
+    def test_a_renamed_output_belongs_to_the_user(self, data):
+        files.replace_text(data / "out.txt", "first")
+        (data / "out.txt").rename(data / "kept.txt")
+        with pytest.raises(ConfigError, match=r"kept\.txt"):
+            files.replace_text(data / "kept.txt", "second")
+
+    def test_a_list_whose_end_is_cut_off_goes_on(self, data):
+        files.replace_text(data / "out.txt", "first")
+        with (data / files.OUTPUTS_FILE).open("a") as file:
+            file.write('["half')
+        for text in ("second", "third"):
+            files.replace_text(data / "out.txt", text)
+
+    def test_a_killed_writer_leaves_an_output_that_can_be_replaced(self, data, monkeypatch):
+        files.replace_text(data / "out.txt", "first")
+        with monkeypatch.context() as patched:
+            patched.setattr("pathlib.Path.replace", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                files.replace_text(data / "out.txt", "second")
+        files.replace_text(data / "out.txt", "third")
 
 
 class TestWaiting:

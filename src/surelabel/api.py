@@ -153,8 +153,7 @@ def write_noise(
     `out` ends in .npy or .csv; the manifest has the same name and ends in .json.
     """
     config, file = make_config(data, settings), noise.check_writable(out)
-    for written in (file, noise.manifest_path(file)):
-        refuse_overwriting(written, list_configured_files(config), "--out")
+    refuse_overwriting([file, noise.manifest_path(file)], list_configured_files(config), "--out")
     if config.noise is None:
         raise ConfigError(
             "noise: not configured; set it to symmetric:0.4, for example, or set noise.kind and noise.rate"

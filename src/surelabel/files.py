@@ -5,6 +5,9 @@ writer to one of the user's files, so everything written in such a place goes th
 new files get names that cannot be guessed and are created exclusively; files that are kept open or
 appended to (locks, journals, metrics) are opened without following links.
 
+No file that surelabel did not write is replaced. `.surelabel-outputs` lists the outputs in its
+folder by name and checksum (docs/decisions/0026-outputs.md); runs have checksums.json instead.
+
 Locks use `flock` directly, not the package filelock: its FileLock has no shared locks, opens only
 for writing, locks pipes too, and without flock leaves a marker file that outlives a crash. We lock
 the journal itself, shared for readers, even in a run directory that is read-only.
@@ -13,6 +16,7 @@ the journal itself, shared for readers, even in a run directory that is read-onl
 import contextlib
 import csv
 import hashlib
+import json
 import logging
 import os
 import re
@@ -22,6 +26,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +36,8 @@ TEMPORARY_SUFFIX = ".tmp"
 """Suffix of unfinished files and folders."""
 SAY_WAITING_AFTER = 2.0
 """Seconds after which a process that waits for a lock says so."""
+OUTPUTS_FILE = ".surelabel-outputs"
+"""A line [checksum, name] for every output that was written to its folder."""
 Stamp = tuple[int, ...] | None
 """What changes whenever a file is replaced; None if there is no file."""
 _log = logging.getLogger("surelabel")
@@ -39,24 +46,63 @@ _log = logging.getLogger("surelabel")
 def replace(path: Path, write: Callable[[Path], Any], record: Callable[[str], Any] | None = None) -> None:
     """Let `write` fill a new file beside `path`, then rename it to `path` in one atomic step.
 
-    A link at `path` is replaced; its target is not touched. Devices and pipes are refused, because
-    a file would take their place. `record` gets the checksum of the new file before it is renamed.
+    A file that is there must be an earlier output: see `refuse_overwriting`. Names that belong to a
+    run, a cache or a job are replaced in any case: there `record` gets the checksum of the new file
+    before it is renamed, or is `unlisted`. Devices and pipes are refused, because a file would take
+    their place.
     """
     if path.exists() and not path.is_file():
         raise ConfigError(f"{path}: is not a regular file; expected a file, or a new name")
+    if record is None:
+        refuse_overwriting([path])
+        record = partial(_list_output, path)
     with naming(path), new_file(path) as temporary:
+        mode = temporary.stat().st_mode
         write(temporary)
-        if record is None:
-            sync(temporary)
-        else:
-            record(_sync_and_hash(temporary))
+        if temporary.stat().st_mode != mode:  # safetensors makes a file that only its user may read
+            temporary.chmod(mode)
+        record(_sync_and_hash(temporary))
         temporary.replace(path)
         sync(path.parent)
 
 
-def replace_text(path: Path, text: str) -> None:
+def unlisted(_: str) -> None:
+    """Record no checksum: for `replace` where only surelabel writes."""
+
+
+def _list_output(path: Path, found: str) -> None:
+    """Add an output to the list in its folder, unless that is another user's, as in /tmp."""
+    file = path.with_name(OUTPUTS_FILE)
+    before, line = _read_list(file), _output_line(path, found)
+    if line not in before.split(b"\n"):
+        cut = "\n" if before and not before.endswith(b"\n") else ""
+        with contextlib.suppress(PermissionError):
+            append_line(file, cut + line.decode())
+
+
+def _output_line(path: Path, found: str) -> bytes:
+    return json.dumps([found, path.name]).encode()
+
+
+def _read_list(file: Path) -> bytes:
+    try:
+        with opened(file, os.O_RDONLY) as descriptor, os.fdopen(descriptor, "rb", closefd=False) as content:
+            return content.read()
+    except (FileNotFoundError, PermissionError):
+        return b""
+
+
+def is_ours(path: Path) -> bool:
+    """Return whether a file is as surelabel wrote it, or empty: replacing it loses nothing."""
+    if path.stat().st_size == 0:  # as CI makes $GITHUB_STEP_SUMMARY, and mktemp its files
+        return True
+    lines = _read_list(path.with_name(OUTPUTS_FILE))
+    return bool(lines) and _output_line(path, checksum(path)) in lines.split(b"\n")
+
+
+def replace_text(path: Path, text: str, record: Callable[[str], Any] | None = None) -> None:
     """Write a text file atomically; bytes of a path that are not UTF-8 are escaped as in JSON."""
-    replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8", errors="backslashreplace"))
+    replace(path, lambda temporary: temporary.write_text(text, encoding="utf-8", errors="backslashreplace"), record)
 
 
 def replace_stream(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
@@ -105,24 +151,27 @@ def is_formula(cell: str) -> bool:
 
 
 def replace_csv(
-    path: Path, header: Iterable[str], rows: Iterable[Sequence[Any]], *, as_they_are: Iterable[str] = ("label",)
+    path: Path, header: Iterable[str], rows: Iterable[Sequence[Any]], *, as_they_are: Iterable[str] = ()
 ) -> None:
-    """Write a CSV file atomically, without cells that a spreadsheet would run as formulas.
+    """Write a CSV file atomically, as `write_csv` does."""
+    replace(path, lambda temporary: write_csv(temporary, header, rows, as_they_are=as_they_are))
 
-    The columns `as_they_are` keep every cell: labels that other programs read.
+
+def write_csv(
+    path: Path, header: Iterable[str], rows: Iterable[Sequence[Any]], *, as_they_are: Iterable[str] = ()
+) -> None:
+    """Write a CSV file without cells that a spreadsheet would run as formulas.
+
+    The columns `as_they_are` keep every cell: labels that programs match with classes.
     """
     names, kept = list(header), set(as_they_are)
     change = [name not in kept for name in names]
-
-    def fill(temporary: Path) -> None:
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(map(neutralise_cell, names))
-            for row in rows:
-                cells = zip(row, change, strict=True)
-                writer.writerow([neutralise_cell(cell) if changes else cell for cell, changes in cells])
-
-    replace(path, fill)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(map(neutralise_cell, names))
+        for row in rows:
+            cells = zip(row, change, strict=True)
+            writer.writerow([neutralise_cell(cell) if changes else cell for cell, changes in cells])
 
 
 @contextlib.contextmanager
@@ -323,15 +372,33 @@ def refuse_special_file(path: Path, error: type[SurelabelError] = DataError) -> 
         raise error(f"{path}: not a regular file; expected a file, not a pipe or a device")
 
 
-def refuse_overwriting(out: Path, inputs: Iterable[Path], option: str = "--out") -> None:
-    """Raise if `out` exists and is one of the inputs or inside one, by any path or link."""
-    if not out.exists():
-        return
-    real = out.resolve()
-    for path in inputs:
-        if path.exists() and (out.samefile(path) or (path.is_dir() and real.is_relative_to(path.resolve()))):
-            same = "is the input" if out.samefile(path) else "lies in the input folder"
-            raise ConfigError(f"{option} {out}: {same} {path} and would overwrite it; choose another place")
+def refuse_overwriting(outputs: Iterable[Path], inputs: Iterable[Path] = (), option: str = "") -> None:
+    """Raise if an output exists and is an input, by any path or link, or was not written by us.
+
+    Call it before long work: `replace` asks it again, but does not know the inputs.
+    """
+    existing = [path for path in outputs if path.exists()]
+    known: dict[tuple[int, int], Path] = {}
+    for path in inputs if existing else ():
+        if path.exists():
+            known.setdefault(_identity(path), path)
+    folders = [path for path in known.values() if path.is_dir()]
+    for out in existing:
+        around = next((path for path in folders if out.resolve().is_relative_to(path.resolve())), None)
+        if (same := known.get(_identity(out))) is not None:
+            fault = f"is the input {same} and would overwrite it; choose another place"
+        elif around is not None:
+            fault = f"lies in the input folder {around} and would overwrite it; choose another place"
+        elif out.is_file() and not is_ours(out):
+            fault = "surelabel did not write this file, or it was changed since; choose another place, or delete it"
+        else:
+            continue
+        raise ConfigError(f"{option} {out}: {fault}".lstrip())
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 def stamp(path: Path) -> Stamp:

@@ -102,7 +102,7 @@ def test_every_input_of_every_command_stays(made, scene, call, command, guilty):
 def test_a_manifest_does_not_replace_another_json_file(made, scene, call, tmp_path):
     (tmp_path / "run.json").write_text(json.dumps({"data": {"source": "data.csv"}}))
     text = refused(call, made, "noise", "data.csv", "--noise", "symmetric:0.3", "--out", tmp_path / "run.npy")
-    assert "run.json: the manifest would replace this file" in text
+    assert "run.json: surelabel did not write this file" in text
     assert not (tmp_path / "run.npy").exists()
 
 

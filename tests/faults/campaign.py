@@ -26,6 +26,7 @@ from hangs import run_hangs
 from hostile import run_hostile
 from judge_inputs import judge
 from kills import run_kills
+from outputs import run_outputs
 from services import run_services
 from tally import Options, Tally
 from writers import run_writers
@@ -56,6 +57,7 @@ PARTS: dict[str, Callable[[Options], Tally]] = {
     "services": run_services,
     "writers": run_writers,
     "environment": run_environment,
+    "outputs": run_outputs,
 }
 
 

@@ -43,7 +43,7 @@ def rows_of(path):
 
 
 def test_ids_return_from_a_file_that_was_written_here(tmp_path):
-    replace_csv(tmp_path / "a.csv", ("id", "label"), [(name, "=cat") for name in IDS])
+    replace_csv(tmp_path / "a.csv", ("id", "label"), [(name, "=cat") for name in IDS], as_they_are=("label",))
     cells = [row[0] for row in rows_of(tmp_path / "a.csv")[1:]]
     assert not any(map(is_formula, cells))
     file = read_label_file(tmp_path / "a.csv")
@@ -105,3 +105,19 @@ def test_cleaned_labels_stay_and_their_ids_match_again(run, done, call, tmp_path
                   tmp_path / "export" / "cleaned.csv", "--noise", "pair:0.5", "--out", tmp_path / "n.csv")  # fmt: skip
     assert result.exit_code == 0, result.stderr
     assert f"names {len(ids)} of {len(ids)} rows" in result.stderr
+
+
+def test_files_that_people_look_at_have_no_formulas(run, done, tmp_path):
+    path, _, _ = run
+    done("export", path, "--out", tmp_path / "export")
+    header, *rows = rows_of(tmp_path / "export" / "label_issues.csv")
+    assert {row[header.index("given_label")] for row in rows} == {"-1", "'=b"}
+    for file in (tmp_path / "export").glob("*.csv"):
+        exact = {"label", "given", "suggested"} if file.name in ("cleaned.csv", "decisions.csv") else set()
+        header, *rows = rows_of(file)
+        assert not [
+            cell
+            for row in rows
+            for name, cell in zip(header, row, strict=True)
+            if name not in exact and is_formula(cell)
+        ]

@@ -75,11 +75,12 @@ def test_the_lock_is_not_opened_through_a_link(scene, victim, call):
 
 
 @pytest.mark.parametrize("name", ["audit.csv", "report.html", "predictions-data.csv"])
-def test_a_link_in_an_outputs_place_is_replaced_itself(scene, victim, done, name):
+def test_a_link_in_an_outputs_place_is_not_replaced(scene, victim, call, name):
     (scene / "done" / name).symlink_to(victim)
     command = {"a": ("audit", "done"), "r": ("report", "done"), "p": ("predict", "done", "data.npz")}[name[0]]
-    done(*command)
-    assert not (scene / "done" / name).is_symlink()
+    result = call(*command)
+    assert result.exit_code == 2
+    assert f"done/{name}: surelabel did not write this file" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import typer
 from surelabel import console
 from surelabel.cli.options import Json, Run, Trust, app
 from surelabel.cli.output import output_file
+from surelabel.files import refuse_overwriting
 
 if TYPE_CHECKING:
     from surelabel.verdicts import Audit
@@ -54,18 +55,21 @@ def audit(
     from surelabel.verdicts import audit
 
     opened = RunDir.open(run)
-    if out is not None or data is not None:  # only then: the readers of data load PyTorch
+    name = "audit.csv" if data is None else f"audit-{Path(data).resolve().stem}.csv"
+    file = output_file(out or run / name)
+    if out is None and data is None:
+        refuse_overwriting([file])
+    else:  # only then: the readers of data load PyTorch
         from surelabel.config import DataConfig
         from surelabel.data.protected_files import list_input_files, refuse_overwriting_inputs
 
-        refuse_overwriting_inputs(out, [opened], [] if data is None else list_input_files(DataConfig(source=data)))
+        refuse_overwriting_inputs([file], [opened], [] if data is None else list_input_files(DataConfig(source=data)))
     if data is None:
-        table, file = audit(opened, min_probability=min_probability), output_file(out, run / "audit.csv")
+        table = audit(opened, min_probability=min_probability)
     else:
         from surelabel import api
 
         table = api.audit(opened, data=data, min_probability=min_probability, trust=trust)
-        file = output_file(out, run / f"audit-{Path(data).resolve().stem}.csv")
     table.to_csv(file)
     plans = table.budgets() if budget is None else [table.expected(budget)]
     if json:

@@ -12,7 +12,7 @@ from surelabel import console
 from surelabel.cli.fit import saying_how_to_resume
 from surelabel.cli.options import Json, app
 from surelabel.errors import ConfigError, RunError
-from surelabel.files import replace_stream
+from surelabel.files import refuse_overwriting, replace_stream
 
 if TYPE_CHECKING:
     from surelabel.engine.loop import Progress
@@ -109,6 +109,7 @@ def check_places(out: Path | None, figure: Path) -> None:
     """Raise before training if the results could not be written after it."""
     if out is not None and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunError(f"{out}: already exists and is not an empty folder; choose another folder")
+    refuse_overwriting([figure], option="--figure")
     if figure.suffix.lower() not in FIGURE_SUFFIXES:
         raise ConfigError(f"--figure {figure}: the name must end in {', '.join(FIGURE_SUFFIXES)}")
 

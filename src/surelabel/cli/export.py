@@ -207,7 +207,7 @@ def _write_onnx(run: Path, file: Path, trust: bool, json: bool) -> None:
     from surelabel.exporting.onnx import write_onnx
     from surelabel.runs.run_dir import RunDir
 
-    refuse_overwriting_inputs(file, [RunDir.open(run)], option="--onnx")
+    refuse_overwriting_inputs([file], [RunDir.open(run)], option="--onnx")
     difference = write_onnx(api.load(run, trust=trust), file)
     _say_either(
         json,

@@ -1,6 +1,7 @@
 """`surelabel figures`: draw the paper's figures."""
 
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from surelabel.errors import RunError, SurelabelError
 if TYPE_CHECKING:
     from surelabel.paper.figures import NumberedFigure
     from surelabel.paper.figures.panel_runs import FoundRun
+    from surelabel.plotting.drawing import Drawing
 
 ALL = "all"
 CHOICES = (
@@ -45,24 +47,28 @@ def figures(
     from surelabel import api
     from surelabel.data.protected_files import refuse_overwriting_inputs
     from surelabel.files import refuse_link
-    from surelabel.paper.figures import find_figure
+    from surelabel.paper.figures import figure_files, find_figure, write_figure
     from surelabel.paper.figures.panel_runs import find_runs
 
     chosen = None if name == ALL else find_figure(name)
     places = [*(folders or []), *(runs or [])] or [Path("reproduction")]
     found = find_runs(places, api.reopen_data)
-    refuse_overwriting_inputs(out, [one.run for one in found])
+    refuse_overwriting_inputs([] if out is None else [out], [one.run for one in found])
     if out is None:
         out = places[0] / "figures"
         refuse_link(out)  # a run from elsewhere may hold one
     wanted = _list_all(found) if chosen is None else [(chosen, found)]
-    files = {figure.number or figure.name: _draw(figure, shown, out, name == ALL) for figure, shown in wanted}
-    files = {key: written for key, written in files.items() if written}
+    tried = {figure.number or figure.name: _draw(figure, shown, name == ALL) for figure, shown in wanted}
+    drawn = {key: result for key, result in tried.items() if result is not None}
+    files = {key: figure_files(drawing, out) for key, (drawing, _) in drawn.items()}
+    refuse_overwriting_inputs(chain(*files.values()), [one.run for one in found])
     if not files:
         raise RunError(
             f"{', '.join(map(str, places))}: no figure can be drawn from the runs there; "
             "make some with: surelabel reproduce NAME"
         )
+    for drawing, shown in drawn.values():
+        write_figure(drawing, shown, out)
     if json:
         console.say_json({"figures": files})
         return
@@ -78,14 +84,14 @@ def _list_all(found: "list[FoundRun]") -> "list[tuple[NumberedFigure, Sequence[F
     return [(figure, on_its_data) for figure in FIGURES if on_its_data] + list_own_figures(found)
 
 
-def _draw(figure: "NumberedFigure", found: "Sequence[FoundRun]", out: Path, may_fail: bool) -> list[Path]:
-    """Draw a figure and return its files; if others may still succeed, a failure is only a note."""
-    from surelabel.paper.figures import write_figure
-
+def _draw(
+    figure: "NumberedFigure", found: "Sequence[FoundRun]", may_fail: bool
+) -> "tuple[Drawing, Sequence[FoundRun]] | None":
+    """Return a figure and the runs it shows; a failure is only a note if others may succeed."""
     try:
-        return write_figure(figure, found, out)
+        return figure.draw_from(found)
     except SurelabelError as error:
         if not may_fail:
             raise
         console.tell(f"note: {error}")
-        return []
+        return None

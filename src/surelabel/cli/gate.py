@@ -84,6 +84,6 @@ def _check_files(files: dict[str, Path | None], runs: "list[RunDir]") -> None:
             continue
         from surelabel.data.protected_files import refuse_overwriting_inputs
 
-        refuse_overwriting_inputs(file, runs, option=option)
+        refuse_overwriting_inputs([file], runs, option=option)
         if file.is_dir() or not file.parent.is_dir():
             raise ConfigError(f"{option} {file}: expected a file in a folder that exists")

@@ -28,6 +28,7 @@ from surelabel.config import RunConfig
 )
 def noise(
     settings: RunConfig,
+    config: Path | None,
     out: Annotated[
         Path,
         typer.Option(
@@ -38,7 +39,12 @@ def noise(
 ) -> None:
     """Write the noisy labels that fit would train on, for use with fit --noise file:FILE."""
     from surelabel import api
+    from surelabel.data.protected_files import list_configured_files
+    from surelabel.files import refuse_overwriting
+    from surelabel.noise import manifest_path
 
+    inputs = [*list_configured_files(settings), *([config] if config else [])]
+    refuse_overwriting([out, manifest_path(out)], inputs, "--out")
     manifest, files = api.write_noise(settings, out)
     if json:
         found = manifest.model_dump(exclude={"realised_matrix", "realised_counts", "class_names"})

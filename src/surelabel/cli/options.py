@@ -140,14 +140,16 @@ def takes_some_settings(*names: str) -> Callable[[Callable[..., None]], Callable
 
 
 def _add_options(shared: Mapping[str, inspect.Parameter], command: Callable[..., None]) -> Callable[..., None]:
-    own = {name: p for name, p in inspect.signature(command).parameters.items() if name != "settings"}
+    asked = inspect.signature(command).parameters  # it may also ask for a shared option itself
+    own = {name: p for name, p in asked.items() if name != "settings" and name not in shared}
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
         chosen = {name: given.pop(name) for name in shared}
         with naming_flags(_typed_fields(chosen["set_"] or [], chosen["config"])):
             # A command without --trust imports no method.
-            command(settings=configuration(**{"trust": True} | chosen), **given)
+            again = {name: value for name, value in chosen.items() if name in asked}
+            command(settings=configuration(**{"trust": True} | chosen), **again, **given)
 
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*shared.values(), *own.values())]
     # Typer reads both attributes.

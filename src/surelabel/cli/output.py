@@ -5,9 +5,9 @@ from pathlib import Path
 from surelabel.errors import ConfigError
 
 
-def output_file(out: Path | None, default: Path) -> Path:
+def output_file(file: Path) -> Path:
     """Return the file to write; raise if its folder does not exist."""
-    file = not_a_folder(out or default, "FILE.csv")
+    not_a_folder(file, "FILE.csv")
     if not file.parent.is_dir():
         raise ConfigError(f"--out {file}: there is no folder {file.parent}; expected FILE.csv in a folder that exists")
     return file

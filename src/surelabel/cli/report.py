@@ -32,6 +32,7 @@ def report(
 ) -> None:
     """Write one HTML file with what training found, including pictures of the suspects."""
     from surelabel.data.protected_files import refuse_overwriting_inputs
+    from surelabel.reporting.figures import list_files
     from surelabel.reporting.other_scores import read_scores
     from surelabel.reporting.report import write_report
     from surelabel.reporting.text import distinct_names
@@ -40,8 +41,9 @@ def report(
 
     opened = [RunDir.open(run) for run in runs]
     file, files = not_a_folder(out or runs[0] / "report.html", "FILE.html"), scores or []
-    refuse_overwriting_inputs(out, opened, files)
-    refuse_overwriting_inputs(figures, opened, files, "--figures")
+    refuse_overwriting_inputs([file], opened, files)
+    if figures is not None:
+        refuse_overwriting_inputs([figures, *list_files(figures, len(runs))], opened, files, "--figures")
     names = distinct_names([path.stem for path in files], files)
     others = {name: read_scores(path) for name, path in zip(names, files, strict=True)}
     audits = [audit(run) for run in opened]

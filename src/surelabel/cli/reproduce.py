@@ -113,6 +113,7 @@ def reproduce(
     if dry_run:
         _show_plan(request, trials, json)
         return
+    _check_tables(request)
     from surelabel.jobs import claimed
 
     began = time.perf_counter()
@@ -158,6 +159,13 @@ def _write_tables(request: Request) -> list[Path]:
     from surelabel.paper.result_formats import write_table
 
     return write_table(request.table(filtered=False), request.tables_folder)
+
+
+def _check_tables(request: Request) -> None:
+    from surelabel.files import refuse_overwriting
+    from surelabel.paper.result_formats import table_files
+
+    refuse_overwriting(table_files(request.name, request.tables_folder), option="--out")
 
 
 def _report(request: Request, outcome: "Outcome", written: list[Path], seconds: float, json: bool) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @takes_settings
 def tune(
     settings: RunConfig,
+    config: Path | None,
     try_: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,6 +55,7 @@ def tune(
     if dry_run:
         _show_plan(settings, values, json)
         return
+    _check_folder(folder, settings, config)
     began = time.perf_counter()
     tuning = _run(settings, folder, values, backend, budget)
     _report(tuning, time.perf_counter() - began, json)
@@ -71,6 +73,15 @@ def _parse_values(assignments: list[str]) -> dict[str, list[Any]] | None:
             raise ConfigError(f"--try {assignment}: expected OPTION=VALUE,VALUE, for example penalty_weight=0.5,2")
         found[option] = parsed_assignment(f"{option}=[{text}]")[1]
     return found or None
+
+
+def _check_folder(folder: Path, settings: RunConfig, config: Path | None) -> None:
+    from surelabel.data.protected_files import list_configured_files
+    from surelabel.files import refuse_overwriting
+    from surelabel.tuning.search import result_files
+
+    inputs = [*list_configured_files(settings), *([config] if config else [])]
+    refuse_overwriting(result_files(folder), inputs, "--out")
 
 
 def _run(

@@ -192,7 +192,8 @@ def _commit(key: str, temporary: Path, array: np.ndarray, about: dict[str, Any])
         return Entry(array, about)
     try:
         array.flush()
-        files.replace_text(_file(key, "json"), json.dumps({**about, _CHECKSUM: files.checksum(temporary)}))
+        content = json.dumps({**about, _CHECKSUM: files.checksum(temporary)})
+        files.replace_text(_file(key, "json"), content, files.unlisted)
         files.sync(temporary)
         temporary.replace(_file(key, "npy"))
     except (OSError, SurelabelError) as error:

@@ -26,8 +26,12 @@ def list_named_paths(config: DataConfig) -> Iterator[Path]:
 
 
 def list_input_files(config: DataConfig) -> Iterator[Path]:
-    """Yield every file and folder that these settings name, and the files that belong to those."""
-    yield from list_named_paths(config)
+    """Yield the data, every other file that these settings name, and the files of a table.
+
+    Other folders, such as `root`, may hold outputs as well.
+    """
+    data = {Path(name) for name in (config.source, config.test) if name is not None}
+    yield from (path for path in list_named_paths(config) if path in data or not path.is_dir())
     for source in (name for name in (config.source, config.test) if name is not None):
         if array_files.is_single_array(source):
             yield from array_files.label_files(Path(source))
@@ -37,14 +41,13 @@ def list_input_files(config: DataConfig) -> Iterator[Path]:
 
 
 def refuse_overwriting_inputs(
-    out: Path | None, runs: Iterable[RunDir] = (), more: Iterable[Path] = (), option: str = "--out"
+    outputs: Iterable[Path], runs: Iterable[RunDir] = (), more: Iterable[Path] = (), option: str = "--out"
 ) -> None:
-    """Raise if `out` would replace a file of these runs or of their data, or one of `more`."""
-    if out is not None:
-        refuse_overwriting(out, chain(more, *map(_files_of_run, runs)), option)
+    """Raise if an output is a file of these runs or of their data, one of `more`, or not ours."""
+    refuse_overwriting(outputs, chain(more, *map(list_files_of_run, runs)), option)
 
 
-def _files_of_run(run: RunDir) -> Iterator[Path]:
+def list_files_of_run(run: RunDir) -> Iterator[Path]:
     """Yield the files of a run and those it was trained on.
 
     Relative paths are resolved both from here and from the folder in which the run was started.
@@ -56,7 +59,7 @@ def _files_of_run(run: RunDir) -> Iterator[Path]:
 
 
 def list_configured_files(config: RunConfig) -> Iterator[Path]:
-    """Yield the files and folders that a configuration reads."""
+    """Yield the files that a configuration reads, and its folders of data."""
     yield from list_input_files(config.data)
     others = (config.noise and config.noise.path, config.model.weights, config.train.warm_start)
-    yield from (Path(name) for name in others if name)
+    yield from (Path(name) for name in others if name and not Path(name).is_dir())

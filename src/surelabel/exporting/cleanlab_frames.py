@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.exporting.material import Material
-from surelabel.files import replace_csv, write_parquet
+from surelabel.files import write_csv, write_parquet
 
 LABEL_ISSUES = "label_issues.parquet"
 DATALAB = "datalab"
@@ -32,7 +32,7 @@ def write_datalab(folder: Path, material: Material) -> None:
     _write_parquet(place / "issues.parquet", issues)
     _write_parquet(place / LABEL_ISSUES, label)
     summary = _summarise(issues)
-    replace_csv(place / "issue_summary.csv", ("issue_type", "score", "num_issues"), summary)
+    write_csv(place / "issue_summary.csv", ("issue_type", "score", "num_issues"), summary)
     (place / "report.txt").write_text(_report(material, issues, summary), encoding="utf-8")
 
 

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from surelabel import files
@@ -48,9 +49,8 @@ def _repair(folder: Path) -> None:
 
 def put_in_place(fresh: Path, folder: Path) -> None:
     """Rename a complete export to its final name; an earlier export there is replaced."""
-    for path in fresh.iterdir():
-        if path.is_file() and not path.is_symlink():
-            files.sync(path)
+    with ThreadPoolExecutor() as pool:  # there may be many images
+        list(pool.map(files.sync, (path for path in (*fresh.rglob("*"), fresh) if not path.is_symlink())))
     if not is_export(folder):
         fresh.replace(folder)
         files.sync(folder.parent)

@@ -1,14 +1,14 @@
 """Write the files of an export other than images."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from surelabel.exporting.selection import Cleaned
-from surelabel.files import replace_csv, write_parquet
+from surelabel.files import write_csv, write_parquet
 from surelabel.runs.decisions import REMOVE, UNSURE, Decision
 from surelabel.runs.decisions_csv import write_decisions
 from surelabel.runs.samples import TopK
@@ -24,9 +24,9 @@ decisions.csv                 id, label, decided_at, action (keep, relabel, remo
                               --trusted leaves out the rows with the action remove
 removed.csv                   id, given, decided_at, by of the rows for which none of the classes fits
 unsure.csv                    the same of rows that a person was unsure of: they stay, and somebody else should look
-                              In csv files an id that a spreadsheet would run as a formula, because it begins with one
-                              of = + - @ and is no number, has a ' before it, which --labels and --trusted remove.
-                              Labels are written as they are.
+                              In csv files text that a spreadsheet would run as a formula, because it begins with one
+                              of = + - @ and is no number, has a ' before it, which --labels and --trusted remove from
+                              ids. Labels in cleaned.csv and decisions.csv are written as they are.
 labels.npy, given_labels.npy  class numbers after and before cleaning; class_names.json has the names in the order of
                               the numbers. The model changes a label only if its suggestion is likely right (surelabel
                               export --help); other labels that look wrong (p_wrong of 0.5 or more) stay as given:
@@ -67,12 +67,13 @@ def write_tables(
     `disputed` are the opinions of annotators who disagree, by id and name.
     """
     columns = cleaned.columns
-    _write_csv(folder / "cleaned.csv", columns)
+    # Labels are byte for byte those of the data: programs match them with classes.
+    _write_csv(folder / "cleaned.csv", columns, as_they_are=("label", "given", "suggested"))
     _write_cleaned_parquet(folder / "cleaned.parquet", cleaned)
     write_decisions(folder / "decisions.csv", cleaned.decisions, disputed)
     for name, action in (("removed.csv", REMOVE), ("unsure.csv", UNSURE)):
         rows = [(one.id, one.given, one.time, one.by) for one in cleaned.list_decisions(action)]
-        replace_csv(folder / name, ("id", "given", "decided_at", "by"), rows, as_they_are=("given",))
+        write_csv(folder / name, ("id", "given", "decided_at", "by"), rows)
     _write_issues(folder / "label_issues.csv", cleaned)
     _write_hugging_face(folder / "hf_labels.parquet", cleaned)
     np.save(folder / "labels.npy", cleaned.numbers("label"))
@@ -95,12 +96,8 @@ def _write_probability(path: Path, probability: TopK, rows: np.ndarray) -> None:
             probability.dense(rows[start : start + size]).tofile(file)
 
 
-def _write_csv(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    """Write a table whose labels are byte for byte those of the data: programs read them."""
-    rows = zip(*map(_cells, columns.values()), strict=True)
-    replace_csv(
-        path, tuple(columns), rows, as_they_are=("label", "given", "suggested", "given_label", "predicted_label")
-    )
+def _write_csv(path: Path, columns: Mapping[str, np.ndarray], as_they_are: Iterable[str] = ()) -> None:
+    write_csv(path, tuple(columns), zip(*map(_cells, columns.values()), strict=True), as_they_are=as_they_are)
 
 
 def _write_cleaned_parquet(path: Path, cleaned: Cleaned) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import surelabel
 from surelabel import console
-from surelabel.data.protected_files import list_named_paths
+from surelabel.data.protected_files import list_files_of_run, list_named_paths
 from surelabel.errors import ConfigError, RunError
 from surelabel.exporting import manifest, place
 from surelabel.exporting.formats import check_formats, write_formats
@@ -101,6 +101,9 @@ def _keep_out_of_data(folder: Path, run: RunDir) -> None:
             raise ConfigError(
                 f"{folder}: lies in the data {source}, which an export never changes; choose another folder"
             )
+    for path in list_files_of_run(run) if folder.exists() else ():  # such as the labels of an earlier export
+        if path.exists() and path.resolve().is_relative_to(folder.resolve()):
+            raise ConfigError(f"{folder}: holds the input {path} of the run; choose another folder")
 
 
 def _refuse_other_files(folder: Path) -> None:

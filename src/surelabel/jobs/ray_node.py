@@ -147,7 +147,7 @@ def make_folder_id(folder: Path) -> str:
     file = folder / ID_FILE
     if not file.is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        files.replace_text(file, secrets.token_hex(8))
+        files.replace_text(file, secrets.token_hex(8), files.unlisted)
     return file.read_text(encoding="utf-8")
 
 

@@ -72,7 +72,8 @@ class TrainingProcess:
         self.done_since: float | None = None
         for file in (job.config_file, job.log_file):
             file.parent.mkdir(parents=True, exist_ok=True)
-        files.replace_text(job.config_file, json.dumps(job.config.model_dump(mode="json"), indent=2) + "\n")
+        content = json.dumps(job.config.model_dump(mode="json"), indent=2) + "\n"
+        files.replace_text(job.config_file, content, files.unlisted)
         job.start_file.unlink(missing_ok=True)
         with files.opened(job.log_file) as log:
             self.log_start = self.log_read = os.fstat(log).st_size

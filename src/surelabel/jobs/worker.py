@@ -64,7 +64,7 @@ class _ProgressFiles(Silent):
     def begin(self, num_epochs: int, done: int) -> None:
         """Write that training starts."""
         start = TrainingProgress(os.getpid(), num_epochs, first_epoch=done, epoch=done)
-        files.replace_text(self.start_file, json.dumps(vars(start)))
+        files.replace_text(self.start_file, json.dumps(vars(start)), files.unlisted)
 
     def warn(self, text: str) -> None:
         """Write a line to the log."""

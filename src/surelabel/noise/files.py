@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from surelabel import files
-from surelabel.errors import ConfigError, DataError, RunError, SurelabelError
+from surelabel.errors import ConfigError, DataError, RunError
 from surelabel.noise.clean_data import CleanData
 from surelabel.noise.instance import inputs_sha256
 from surelabel.noise.manifest import Manifest, read_manifest, verify
@@ -66,7 +66,7 @@ def save(
         raise ConfigError(f"{path}: a .csv needs the rows' ids; without them write an .npy")
     else:
         names = (manifest.class_names[label] for label in labels)
-        files.replace_csv(path, ("id", "label"), zip(map(str, ids), names, strict=True))
+        files.replace_csv(path, ("id", "label"), zip(map(str, ids), names, strict=True), as_they_are=("label",))
     files.replace_text(manifest_path(path), json.dumps(manifest.to_dict(), indent=2) + "\n")
     return path, manifest_path(path)
 
@@ -78,19 +78,7 @@ def check_writable(path: str | Path) -> Path:
         raise ConfigError(f"{path}: not a file that labels can be written to; expected FILE.npy or FILE.csv")
     if not path.parent.is_dir():
         raise ConfigError(f"{path}: there is no folder {path.parent}; expected one that exists")
-    if manifest_path(path).exists():
-        _refuse_other_json(manifest_path(path))
     return path
-
-
-def _refuse_other_json(path: Path) -> None:
-    """Raise ConfigError if the manifest would replace a file that is not a manifest."""
-    try:
-        read_manifest(path)
-    except SurelabelError:
-        raise ConfigError(
-            f"{path}: the manifest would replace this file, which is not a manifest; choose another name"
-        ) from None
 
 
 def manifest_path(path: Path) -> Path:

@@ -16,11 +16,15 @@ _CAR = {"paper": "the paper's text", "code": "its authors' code"}
 def write_table(table: Table, folder: Path) -> list[Path]:
     """Write NAME.md, NAME.csv and NAME.tex into `folder`, and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for suffix, form in _FORMATS.items():
-        paths.append(folder / f"{table.preset.name}.{suffix}")
-        replace_text(paths[-1], form(table))
+    paths = table_files(table.preset.name, folder)
+    for path, form in zip(paths, _FORMATS.values(), strict=True):
+        replace_text(path, form(table))
     return paths
+
+
+def table_files(name: str, folder: Path) -> list[Path]:
+    """Return the files of a table by the name of its preset."""
+    return [folder / f"{name}.{suffix}" for suffix in _FORMATS]
 
 
 def to_markdown(table: Table) -> str:

@@ -93,10 +93,14 @@ class Drawing:
             self.figure.savefig(file, format="png", dpi=200)
         return file.getvalue()
 
+    def files(self, folder: Path, prefix: str = "") -> list[Path]:
+        """Return the paths that `write` writes to."""
+        return [folder / f"{prefix}{self.name}.{kind}" for kind in ("svg", "png")]
+
     def write(self, folder: Path, prefix: str = "") -> list[Path]:
         """Write NAME.svg and NAME.png into `folder`, which is created if needed."""
         folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"{prefix}{self.name}.{kind}" for kind in ("svg", "png")]
+        paths = self.files(folder, prefix)
         replace_text(paths[0], self.svg)
         replace_bytes(paths[1], self.png())
         return paths

@@ -26,6 +26,12 @@ from surelabel.plotting.heat_maps import (
 from surelabel.plotting.memorisation import memorisation_figure, memorisation_text
 from surelabel.reporting.reported_run import ReportedRun
 
+NAMES = (
+    *("accuracy", "loss", "memorisation", "density", "confidence", "suggested-given", "suggested-true", "transitions"),
+    *("compared-accuracy", "compared-memorised"),
+)
+"""Names of all drawings of a report."""
+
 
 @dataclass(frozen=True)
 class EmbeddedFigure:
@@ -47,6 +53,12 @@ def embed(drawings: Sequence[Drawing], folder: Path | None = None, prefix: str =
         EmbeddedFigure(drawing.title, drawing.text, _svg_uri(drawing.svg), _svg_uri(darken(drawing.svg)))
         for drawing in drawings
     ]
+
+
+def list_files(folder: Path, num_runs: int) -> list[Path]:
+    """Return the files that `embed` may write for a report of so many runs."""
+    prefixes = ["", *(f"run{number}-" for number in range(1, num_runs + 1) if num_runs > 1)]
+    return [folder / f"{prefix}{name}.{kind}" for prefix in prefixes for name in NAMES for kind in ("svg", "png")]
 
 
 def _svg_uri(svg: str) -> str:

@@ -88,7 +88,7 @@ class Checksums:
 
     def _write(self, content: dict[str, list[str]]) -> None:
         whole = {**content, FILE_NAME: [_checksum_of(content)]}
-        files.replace_text(self._file, json.dumps(whole, indent=1) + "\n")
+        files.replace_text(self._file, json.dumps(whole, indent=1) + "\n", files.unlisted)
         self._known = files.stamp(self._file), content
 
 

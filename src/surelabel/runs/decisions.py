@@ -279,7 +279,8 @@ class Journal:
         if not force:
             self.refuse_damage("write a csv without these decisions with force=True")
         held = [one for one in self.decisions().values() if one.action in (*DECIDED, UNSURE)]
-        write_decisions(Path(path), held, self.opinions(self.disputed()))
+        disputed = self.opinions(self.disputed())
+        files.replace(Path(path), lambda temporary: write_decisions(temporary, held, disputed))
         return len(held)
 
     def _check(self, wishes: Sequence[Wish]) -> None:

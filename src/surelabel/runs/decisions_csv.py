@@ -18,7 +18,7 @@ def write_decisions(
         (one.id, one.label or "", one.time, one.action, one.by, list_opinions((disputed or {}).get(one.id, {})))
         for one in decisions
     ]
-    files.replace_csv(path, CSV_COLUMNS, rows)
+    files.write_csv(path, CSV_COLUMNS, rows, as_they_are=("label",))
 
 
 def list_opinions(held: Mapping[str, Decision]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from surelabel.data.corpus import Corpus
 from surelabel.engine.loop import Engine, Progress
 from surelabel.engine.record import SampleRecord
-from surelabel.files import replace_text
+from surelabel.files import replace_text, unlisted
 from surelabel.runs.run_dir import SUSPECTS_FILE, RunDir
 from surelabel.verdicts.audit import CONFIDENCE, TOO_WIDE
 from surelabel.verdicts.calibration import CurveCalibration
@@ -42,7 +42,7 @@ class EarlySuspects:
         if not is_time or epoch >= engine.num_epochs or not engine.record.visits.any():
             return
         found = find_suspects(engine.record, self.corpus, epoch, engine.num_epochs)
-        replace_text(self.run_dir.path / SUSPECTS_FILE, json.dumps(found, indent=2, allow_nan=False) + "\n")
+        replace_text(self.run_dir.path / SUSPECTS_FILE, json.dumps(found, indent=2, allow_nan=False) + "\n", unlisted)
         self.progress.warn(describe(found))
         self.looked_at = time.monotonic()
 

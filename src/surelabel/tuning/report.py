@@ -10,9 +10,8 @@ import yaml
 from surelabel.config import RunConfig
 from surelabel.files import replace_csv, replace_text
 from surelabel.tuning.rungs import accuracy_of, compare, join
-from surelabel.tuning.search import Result, Tuning
+from surelabel.tuning.search import Result, Tuning, result_files
 
-BEST_FILE = "best.yaml"
 COLUMNS = (
     "candidate",
     "rung",
@@ -104,16 +103,14 @@ def _percent(mean: float | None, error: float | None) -> str:
 
 def write_results(tuning: Tuning) -> list[Path]:
     """Write table.csv, table.md and, if there is a best candidate, best.yaml; return the paths."""
-    folder = tuning.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = list_rows(tuning)
-    replace_csv(folder / "table.csv", COLUMNS, [_csv_cells(row) for row in rows])
-    replace_text(folder / "table.md", to_markdown(tuning))
-    written = [folder / "table.csv", folder / "table.md"]
-    if tuning.chosen is not None:
-        replace_text(folder / BEST_FILE, to_yaml(tuning.best, f"{tuning.chosen}: chosen by surelabel tune"))
-        written.append(folder / BEST_FILE)
-    return written
+    tuning.folder.mkdir(parents=True, exist_ok=True)
+    table, page, best = result_files(tuning.folder)
+    replace_csv(table, COLUMNS, [_csv_cells(row) for row in list_rows(tuning)])
+    replace_text(page, to_markdown(tuning))
+    if tuning.chosen is None:
+        return [table, page]
+    replace_text(best, to_yaml(tuning.best, f"{tuning.chosen}: chosen by surelabel tune"))
+    return [table, page, best]
 
 
 def _csv_cells(row: dict[str, Any]) -> Sequence[Any]:

@@ -10,7 +10,9 @@ import numpy as np
 
 from surelabel import api
 from surelabel.config import RunConfig
+from surelabel.data.protected_files import list_configured_files
 from surelabel.errors import ConfigError, RunError
+from surelabel.files import refuse_overwriting
 from surelabel.jobs import Backend, LocalBackend, Outcome, Overview, ProgressDisplay, Trial, claimed, run_all
 from surelabel.runs.run_dir import RunDir
 from surelabel.tuning.candidates import Candidate, Values, list_candidates
@@ -69,6 +71,11 @@ class Tuning:
         return self.results[self.chosen].candidate.apply(self.config)
 
 
+def result_files(folder: Path) -> list[Path]:
+    """Return the files of the table and of the chosen settings."""
+    return [folder / name for name in ("table.csv", "table.md", "best.yaml")]
+
+
 def tune(
     data: Any,
     out: str | Path,
@@ -107,6 +114,7 @@ def tune(
     config = api.make_config(data, settings)
     if config.train.warm_start is not None:
         raise ConfigError("train.warm_start: that run may have seen the labels that a search holds out; leave it out")
+    refuse_overwriting(result_files(Path(out)), list_configured_files(config), "--out")
     found = list_candidates(config, candidates)
     end = None if budget is None else time.monotonic() + 60 * budget
     search = _Search(config, found, Path(out), backend or LocalBackend(workers), progress or ProgressDisplay())

@@ -146,7 +146,7 @@ def test_corrected_images_of_any_run_on_images(make, tmp_path, number):
 
 def test_files_and_their_text(make, available, tmp_path):
     make("car")
-    files = write_figure(find_figure("2"), available(), tmp_path / "out")
+    files = write_figure(*find_figure("2").draw_from(available()), tmp_path / "out")
     assert [file.name for file in files] == [f"figure-02-density.{kind}" for kind in ("svg", "png", "md")]
     assert files[1].read_bytes().startswith(b"\x89PNG")
     words = files[2].read_text()

@@ -189,13 +189,17 @@ def find_figure(text: str) -> NumberedFigure:
     raise ConfigError(f"there is no figure {text!r}; available: {known}")
 
 
-def write_figure(figure: NumberedFigure, available: Sequence[FoundRun], folder: Path) -> list[Path]:
-    """Draw a figure and write it to `folder` as svg, png and text."""
-    drawing, runs = figure.draw_from(available)
-    files = drawing.write(folder)
-    text = folder / f"{drawing.name}.md"
-    replace_text(text, _describe(drawing, runs))
-    return [*files, text]
+def figure_files(drawing: Drawing, folder: Path) -> list[Path]:
+    """Return the files of a figure: svg, png and text."""
+    return [*drawing.files(folder), folder / f"{drawing.name}.md"]
+
+
+def write_figure(drawing: Drawing, runs: Sequence[FoundRun], folder: Path) -> list[Path]:
+    """Write a figure and which runs it shows to `folder`; return its files."""
+    files = figure_files(drawing, folder)
+    drawing.write(folder)
+    replace_text(files[-1], _describe(drawing, runs))
+    return files
 
 
 def _describe(drawing: Drawing, runs: Sequence[FoundRun]) -> str:
