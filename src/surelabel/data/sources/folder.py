@@ -50,7 +50,7 @@ def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     paths = list(_images(root, root))
     if not paths:
         raise DataError(f"{root}: no images in this folder")
-    x, kept = load_images(Files(paths), config, shape, config.source)
+    x, kept = load_images(Files(paths, root), config, shape, config.source)
     return x, _ids(paths, root)[kept]
 
 
@@ -76,7 +76,7 @@ def _read_rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None
         lambda row, text: DataError(f"{paths[row]}: its class folder {text}"),
         may_be_missing=config.labels is not None,
     )
-    x, kept = load_images(Files(paths), config, shape, config.source)
+    x, kept = load_images(Files(paths, root), config, shape, config.source)
     if shape is None:
         refuse_lost_classes(labels, labels[kept], config.source)
     return Rows(x, labels[kept], _ids(paths, root)[kept])

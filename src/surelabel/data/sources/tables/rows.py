@@ -166,7 +166,7 @@ def _are_fractions(names: np.ndarray) -> bool:
 def _inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
     table, roles = part
     if roles.image is not None:
-        return load_images(TableImages.of(table, roles.image).encoded(), config, shape, table.where)
+        return load_images(TableImages.of(table, roles.image, config.image_root).encoded(), config, shape, table.where)
     if roles.text is not None:
         x: Inputs = Cells.of_texts(table.text(roles.text), roles.text)
     elif roles.is_encoded:
@@ -206,7 +206,7 @@ def _input_faults(part: TablePart, config: DataConfig) -> list[Fault]:
     """Find the rows whose image or text is missing, or whose features are no numbers."""
     table, roles = part
     if roles.image is not None:
-        return [TableImages.of(table, roles.image).missing()]
+        return [TableImages.of(table, roles.image, config.image_root).missing()]
     if roles.text is not None:
         blank = pc.equal(pc.utf8_trim_whitespace(table.text(roles.text)), "").to_numpy()
         return [(blank, lambda _: f"{roles.text} is blank; expected text")]
