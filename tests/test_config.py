@@ -38,6 +38,7 @@ FULL: dict[str, Any] = {
         "labels": "labels.csv",
         "trusted": "trusted.csv",
         "path_column": "file",
+        "image_root": "pictures",
         "label_column": "class",
         "clean_column": "truth",
         "text_column": "words",

@@ -70,8 +70,11 @@ class DataConfig(Part):
     trusted: str | None = None
     """CSV with id, optionally label, of rows confirmed by a person; their targets stay fixed."""
     path_column: str | None = None
-    """Tables: the column with image bytes, or with image paths relative to the table; None finds a
-    column of bytes, else one named path, file, filename, file_name, image or similar."""
+    """Tables: the column with image bytes, or with image paths; None finds a column of bytes, else
+    one named path, file, filename, file_name, image or similar."""
+    image_root: str | None = None
+    """Tables: the folder that image paths are relative to and must not lead out of; None is the
+    folder of the table."""
     label_column: str | None = None
     """Tables: the column with labels; None finds label or one of its usual names."""
     clean_column: str | None = None

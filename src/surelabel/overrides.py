@@ -29,6 +29,7 @@ COMMON = {
     "labels": "data.labels",
     "trusted": "data.trusted",
     "root": "data.root",
+    "image_root": "data.image_root",
     "label_column": "data.label_column",
     "text_column": "data.text_column",
     "unreadable": "data.unreadable",

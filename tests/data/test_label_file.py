@@ -30,11 +30,11 @@ def test_byte_order_marks_case_delimiters_and_empty_lines_make_no_difference(wri
     assert (file.ids.tolist(), file.values.tolist()) == (["a"], ["b"])
 
 
-def test_spaces_can_belong_to_ids_and_values(write):
+def test_spaces_can_belong_to_ids_and_never_to_labels(write):
     path = write("id,label\n a, b\n")
     assert read_label_file(path).ids.tolist() == ["a"]
     assert read_label_file(path, strip=False).ids.tolist() == [" a"]
-    assert read_label_file(path, strip=False).values.tolist() == [" b"]
+    assert read_label_file(path, strip=False).values.tolist() == ["b"]
 
 
 def test_the_first_of_several_column_names_is_taken(write):

@@ -97,7 +97,7 @@ class TestPipesInPlaceOfFiles:
 class TestText:
     def test_labels_that_are_not_utf8(self, tmp_path, refused):
         data = write_npz(tmp_path / "a.npz", y=np.array([b"cat", b"\xff\xfe"] * 12))
-        assert "a.npz: y: row 1 is not UTF-8" in refused("plan", data)
+        assert "a.npz: y: row 1 is b'\\xff\\xfe' (and 11 more); not UTF-8" in refused("plan", data)
 
     @pytest.mark.parametrize(
         ("array", "values", "where"),
@@ -135,7 +135,7 @@ class TestArrays:
         data = write_npz(tmp_path / "a.npz", **{name: np.zeros(24, dtype="V4")})
         error = refused("plan", data)
         assert f"a.npz: {name}" in error
-        assert "|V4" in error
+        assert "|V4" in error or "row 0 is np.void" in error
 
     def test_labels_in_half_precision(self, tmp_path, refused):
         """2^53 overflows there, and NumPy warned."""

@@ -190,6 +190,7 @@ class TestPlain:
             ("id,label\na,cat\nb\n", r"a\.csv, row 3: label is blank"),
             ("id,label\na,cat\nb,dog\na,owl\n", r"a\.csv, row 4: the id 'a' .* row 2;"),
             ('id,label\na,"cat\n', r"a\.csv: not readable as a CSV"),
+            (f"id,label\na,{2**70}\n", rf"a\.csv: label 0 \(counted from 0\) is {2**70}; expected a class name"),
             ("id,label\na,cow\n", r"a\.csv: label 0 \(counted from 0\) is 'cow'"),
         ],
     )

@@ -38,7 +38,7 @@ class TestServed:
         assert answer.headers["content-type"] == "image/jpeg"
         assert answer.headers["x-content-type-options"] == "nosniff"
         shown = np.asarray(open_image(answer.content)).astype(int)
-        file = np.asarray(Image.open(page.review.originals.root / row["id"])).astype(int)
+        file = np.asarray(Image.open(page.review.originals.place[row["id"]][0].root / row["id"])).astype(int)
         assert shown.shape == (300, 400, 3)
         assert abs(shown - file).mean() < 12
         assert open_image(page.http.get(f"{address}?side=100").content).size == (100, 75)

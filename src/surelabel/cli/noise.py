@@ -17,6 +17,7 @@ from surelabel.config import RunConfig
     "root",
     "labels",
     "trusted",
+    "image_root",
     "label_column",
     "text_column",
     "unreadable",

@@ -187,6 +187,12 @@ def configuration(
             metavar="FILE.csv", help="CSV with id, optionally label, of rows whose label a person has confirmed."
         ),
     ] = None,
+    image_root: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR", help="Tables: the folder with the images that it names. Default: that of the table"
+        ),
+    ] = None,
     label_column: Annotated[
         str | None, typer.Option(metavar="NAME", help="Tables: the column with labels. Default: found by its name")
     ] = None,
@@ -304,6 +310,7 @@ def configuration(
         "data.test": test,
         "data.labels": labels,
         "data.trusted": trusted,
+        "data.image_root": image_root,
         "data.label_column": label_column,
         "data.text_column": text_column,
         "data.unreadable": unreadable,

@@ -55,7 +55,7 @@ def read_label_file(
 ) -> LabelFile:
     """Read the first of `id_columns` and of `value_columns` that the file has, in any case.
 
-    Without `strip`, spaces around ids and values belong to them. Short rows end in blank cells.
+    Without `strip`, spaces around ids belong to them. Short rows end in blank cells.
     `has_decisions` says that the file may be one of decisions.
     """
     table = read_csv(str(path), allow_short_rows)
@@ -69,7 +69,9 @@ def read_label_file(
         action = table.cells("action")
         removed, is_known = ids[action == "remove"], np.isin(action, ("keep", "relabel"))
         table, ids = table.filter(is_known), ids[is_known]
-    values = None if value_column is None else _read_cells(table, value_column, strip)
+    values = None if value_column is None else table.labels(value_column)
+    if values is not None:
+        table.refuse(values == "", f"{value_column} is blank")
     return LabelFile(table, ids, values, value_column, removed)
 
 

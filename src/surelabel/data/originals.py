@@ -15,7 +15,6 @@ from surelabel.data.images.decode import decode_to_look_at
 from surelabel.data.images.encode import Encoded, Files
 from surelabel.data.images.stream import StreamedImages
 from surelabel.data.sources import folder
-from surelabel.data.sources.checks import resolve_inside
 from surelabel.data.sources.objects import is_object
 from surelabel.data.sources.tables import parquet_folder, table_file
 from surelabel.data.sources.tables.images import TableImages
@@ -25,9 +24,8 @@ from surelabel.data.sources.tables.rows import TablePart, row_ids
 class Originals:
     """Encoded images by the ids of their rows."""
 
-    def __init__(self, place: Mapping[str, tuple[Encoded, int]], root: Path | None = None) -> None:
-        """Files must stay inside `root`, if that is given."""
-        self.place, self.root = place, root
+    def __init__(self, place: Mapping[str, tuple[Encoded, int]]) -> None:
+        self.place = place
 
     def __contains__(self, id: object) -> bool:
         return id in self.place
@@ -38,8 +36,6 @@ class Originals:
         Raise Unreadable if it cannot be decoded, or only with too much memory.
         """
         encoded, position = self.place[id]
-        if self.root is not None and isinstance(encoded, Files):
-            resolve_inside(encoded.paths[position], self.root)
         return decode_to_look_at(encoded, position, max_side)
 
 
@@ -56,21 +52,21 @@ def find_originals(config: DataConfig, corpus: Corpus) -> Originals | None:
         return None
     ids = {str(id) for rows in parts for id in rows.ids}
     if table_file.accepts(source):
-        return _of_table(table_file.read_table(config, needs_label=False), ids)
+        return _of_table(table_file.read_table(config, needs_label=False), config, ids)
     if parquet_folder.accepts(source):
-        return _of_table(parquet_folder.read_table(config), ids)
+        return _of_table(parquet_folder.read_table(config), config, ids)
     if folder.accepts(source):
         return _of_folder(Path(source), sorted(ids))
     return None
 
 
-def _of_table(part: TablePart, ids: set[str]) -> Originals | None:
+def _of_table(part: TablePart, config: DataConfig, ids: set[str]) -> Originals | None:
     if part.roles.image is None:
         return None
-    encoded = TableImages.of(part.table, part.roles.image).encoded()
+    encoded = TableImages.of(part.table, part.roles.image, config.image_root).encoded()
     return Originals({str(id): (encoded, at) for at, id in enumerate(row_ids(part)) if str(id) in ids})
 
 
 def _of_folder(root: Path, ids: list[str]) -> Originals:
-    encoded = Files([root / id for id in ids])
-    return Originals({id: (encoded, at) for at, id in enumerate(ids)}, root)
+    encoded = Files([root / id for id in ids], root)
+    return Originals({id: (encoded, at) for at, id in enumerate(ids)})

@@ -111,7 +111,7 @@ def _read_npy(path: Path) -> np.ndarray:
 
 
 def _read_csv(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read ids and labels as they were written, with the spaces around them."""
+    """Read labels, and ids as they were written, with the spaces around them."""
     # Imported here: reading tables takes pyarrow, which is slow to import.
     from surelabel.data.label_file import read_label_file
 
@@ -133,7 +133,7 @@ def _to_numbers(values: np.ndarray, class_names: Sequence[str], path: Path) -> n
             return np.array([number[str(name)] for name in distinct], dtype=np.int64)[inverse.reshape(-1)]
         if not all(str(name).isdecimal() for name in distinct):
             raise _not_a_class(values, unknown[0], class_names, path)
-        values = values.astype(np.int64)
+        values = np.array([int(name) for name in values.tolist()], dtype=object)  # of any size
     for position in np.flatnonzero((values < 0) | (values >= len(class_names)))[:1]:
         raise _not_a_class(values, values[position], class_names, path)
     return values.astype(np.int64)

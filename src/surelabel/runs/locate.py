@@ -5,7 +5,7 @@ from pathlib import Path
 from surelabel.config import RunConfig
 from surelabel.runs.run_dir import RunDir
 
-DATA_PATHS = ("source", "root", "test", "labels", "trusted")
+DATA_PATHS = ("source", "root", "test", "labels", "trusted", "image_root")
 """Settings of `data` that may be paths."""
 
 

@@ -21,6 +21,7 @@ from surelabel.data.sources.tables import frames
 from surelabel.errors import RunError
 from surelabel.files import replace_csv
 from surelabel.models import Extractor
+from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.training import build, cached_features
 
@@ -66,7 +67,7 @@ class TrainedModel:
     @classmethod
     def read(cls, run_dir: RunDir, device: str = "cpu") -> "TrainedModel":
         """Read the model of a run directory."""
-        data, config = run_dir.data(), run_dir.config()
+        data, config = run_dir.data(), config_from_here(run_dir)
         run_dir.require_done()
         if RECORDED in data and not run_dir.has_model:
             raise RunError(f"{run_dir.path}: recorded by another training loop; it has no model of its own")

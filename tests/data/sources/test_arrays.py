@@ -72,12 +72,18 @@ def test_text_as_pandas_holds_it():
         ({"x": X, "y": Y, "y_tset": Y}, r"<arrays>: unknown array 'y_tset'; expected x, y, ids"),
         (([[1.0], [1.0, 2.0]], [0, 1]), r"<arrays>: x has rows of different shapes"),
         (([torch.zeros(1), torch.zeros(2)], [0, 1]), r"<arrays>: x has rows of different shapes"),
-        ((X, ["a", None, "b", "a"]), r"<arrays>: y is a list whose row 1 is None; expected numbers, or text"),
-        ((X, ["a", float("nan"), "b", "a"]), r"<arrays>: y: row 1 is nan among text"),
-        ((X, np.array(["a", np.nan, "b", "a"], dtype=object)), r"<arrays>: y: row 1 is nan among text"),
+        ((X, ["a", None, "b", "a"]), r"<arrays>: y: row 1 is None; labels must not be blank or missing"),
+        ((X, ["a", float("nan"), "b", "a"]), r"<arrays>: y: row 1 is nan; labels must not"),
+        (
+            (X, np.array(["a", np.nan, "b", "a"], dtype=object)),
+            r"<arrays>: y: row 1 is nan; labels must not",
+        ),
         ((X, object()), r"<arrays>: y is a object; expected an array, a tensor or a list; data sets go in as"),
         ((np.full((4, 2), np.nan), Y), r"<arrays>: 4 train row\(s\) hold NaN"),
-        ((X, np.array([0, 1, -1, 1])), r"<arrays>: y: row 2 is -1; labels are whole numbers from 0"),
+        (
+            {"x": X, "y": [0, 1, -1, 1], "class_names": ["a", "b"]},
+            r"<arrays>: y: row 2 is -1; labels must not",
+        ),
     ],
 )
 def test_faults_are_named(data, message):

@@ -115,7 +115,7 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("y", "message"),
         [
-            ([0, 1, -1, -2], r"y: row 2 is -1 \(and 1 more\); labels are whole numbers from 0"),
+            ([0, 1, -1.5, 0.5], r"y: row 2 is -1\.5 \(and 1 more\); labels are whole numbers or text"),
             ([0, 1.5, 1, 0], r"y: row 1 is 1\.5; labels are whole numbers"),
             ([0, 1, 1, np.nan], r"y: row 3 is nan"),
             (["a", " ", "b", "a"], r"y: row 1 is ' '; labels must not be blank"),
@@ -130,8 +130,8 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("y", "names", "message"),
         [
-            ([0, 1, 2, 1], ["a", "b"], "y: row 2 is 2; class_names has 2 entries"),
-            (["a", "b", "c", "a"], ["a", "b"], "y: row 2 is 'c'; class_names has a, b"),
+            ([0, 1, 2, 1], ["a", "b"], "y: row 2 is 2; there are 2 classes, counted from 0"),
+            (["a", "b", "c", "a"], ["a", "b"], "y: row 2 is 'c'; there is no such class; available: a, b"),
             ([0, 1, 0, 1], ["a", "a"], "class_names holds 'a' 2 times"),
         ],
     )

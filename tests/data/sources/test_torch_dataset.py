@@ -169,15 +169,15 @@ class Stream(IterableDataset):
             Rows(lambda row: (as_floats(row) - 1, 0)),
             r"<dataset Rows> holds images with values from -1 .*remove the normalisation",
         ),
-        (Rows(lambda row: (PIXELS[row], [0, 1])), r"row 0 has the label \[0, 1\]; labels are whole numbers"),
+        (Rows(lambda row: (PIXELS[row], [0, 1])), r"row 0 is \[0, 1\] \(and 299 more\); labels are whole"),
         (
             Rows(lambda row: (PIXELS[row], "a" if row else 0)),
-            r"row 1 has the label 'a'; labels are whole numbers, or all",
+            r"the label of row 1 is 'a' \(and 298 more\); others are numbers",
         ),
-        (Rows(lambda row: (PIXELS[row], -row)), r"<dataset Rows>: labels: row 1 is -1 \(and 298 more\)"),
+        (Rows(lambda row: (PIXELS[row], row / 2)), r"<dataset Rows>: the label of row 1 is 0\.5 \(and 149 more\)"),
         (
             Rows(lambda row: (PIXELS[row], row % 3), classes=["a", "b"]),
-            r"row 2 is 2 \(and 99 more\); class_names has 2",
+            r"row 2 is 2 \(and 99 more\); there are 2 classes",
         ),
     ],
 )

@@ -177,8 +177,8 @@ def _read_column(name: str, classes: tuple[str, ...], tables: dict[Path, Any]) -
     """Read the class names of a column; the schema may state another order of the classes."""
     parts = []
     for path, table in tables.items():
-        stated = read_class_names(table.schema).get(name, ())
-        order = tuple(_canonical_name(str(stated_name)) for stated_name in stated) or classes
+        stated = read_class_names(table.schema, str(path)).get(name, ())
+        order = tuple(_canonical_name(stated_name) for stated_name in stated) or classes
         unknown = [class_name for class_name in order if class_name not in classes]
         if unknown:
             raise DataError(f"{path}: unexpected classes in {name}, such as {unknown[0]!r}")

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from surelabel.data.sources.checks import download_stores, resolve_inside
+
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"})
 
 
@@ -54,18 +56,20 @@ class Encoded(ABC):
 
 
 class Files(Encoded):
-    """Image files."""
+    """Image files; none is opened that leads out of `root`, also by a link that came later."""
 
     is_in_memory = False
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self.paths = list(paths)
+    def __init__(self, paths: Sequence[Path], root: Path | None = None) -> None:
+        self.paths, self.root = list(paths), root
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def open(self, position: int) -> BinaryIO:
         """Open the file; a pipe, on which reading would wait for ever, is refused."""
+        if self.root is not None:
+            resolve_inside(self.paths[position], self.root, download_stores(self.root))
         # A pipe would block already here without O_NONBLOCK, which regular files ignore.
         file = open(self.paths[position], "rb", opener=_open_without_waiting)  # noqa: SIM115
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -79,7 +83,7 @@ class Files(Encoded):
 
     def subset(self, positions: np.ndarray) -> "Files":
         """Return the files at `positions`."""
-        return Files([self.paths[position] for position in positions])
+        return Files([self.paths[position] for position in positions], self.root)
 
     def digest(self) -> str:
         """Hash paths, sizes and times; reading every file would take nearly as long as decoding it.

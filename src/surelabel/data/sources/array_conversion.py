@@ -1,17 +1,17 @@
 """Convert arrays: inputs to tensors, labels to class names.
 
 Inputs are features (N, D) or images in any usual layout, as pixels or as floats in [0, 1].
-Labels are whole numbers or strings. Errors name the first bad row.
+Errors name the first bad row.
 """
 
 import warnings
-from collections import Counter
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from surelabel.data.sources.checks import and_more
+from surelabel.data.sources.labels import name_labels
 from surelabel.errors import DataError
 
 _CHANNELS = (1, 3)
@@ -82,29 +82,13 @@ def _as_float32(x: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(x, dtype=np.float32)
 
 
-def label_names(y: np.ndarray, class_names: tuple[str, ...] | None, where: str) -> np.ndarray:
+def label_names(y: np.ndarray, class_names: tuple[str, ...] | None, where: str, may_be_missing: bool) -> np.ndarray:
     """Return the class names (N,) of the rows; whole numbers are positions in `class_names`."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
-    if y.ndim != 1 or y.dtype.kind not in "biuf" + TEXT_KINDS:
-        raise DataError(f"{where} is {y.dtype} of shape {y.shape}; labels are (N,) whole numbers or strings")
-    if y.dtype.kind in TEXT_KINDS:
-        return _check_names(as_text(y, where), class_names, where)
-    numbers = _whole_numbers(y, where)
-    if class_names is None:
-        return numbers.astype(np.str_)
-    _refuse(numbers >= len(class_names), y, where, f"class_names has {len(class_names)} entries, counted from 0")
-    names: np.ndarray = np.array(class_names)[numbers]
-    return names
-
-
-def unique_names(values: np.ndarray, source: str) -> tuple[str, ...]:
-    """Return class names, which must differ from one another."""
-    names = tuple(map(str, as_text(values.reshape(-1), f"{source}: class_names")))
-    for name, count in Counter(names).items():
-        if count > 1:
-            raise DataError(f"{source}: class_names holds {name!r} {count} times; names must differ")
-    return names
+    if y.ndim != 1:
+        raise DataError(f"{where} is {y.dtype} of shape {y.shape}; labels are (N,) whole numbers or text")
+    return name_labels(y, lambda row, text: DataError(f"{where}: row {row} {text}"), class_names, may_be_missing)
 
 
 def as_text(values: np.ndarray, where: str) -> np.ndarray:
@@ -120,24 +104,3 @@ def as_text(values: np.ndarray, where: str) -> np.ndarray:
         fault = "is not UTF-8" if is_bytes else "has a lone surrogate, which is not a character"
         raise DataError(f"{where}: row {bad[0]} {fault}{and_more(len(bad))}; expected text")
     return text
-
-
-def _whole_numbers(y: np.ndarray, where: str) -> np.ndarray:
-    # Negated below, so that NaN, for which every comparison is false, is refused too.
-    with np.errstate(invalid="ignore", over="ignore"):  # 2^53 is infinite as a half-precision number
-        is_label = (y >= 0) & (y == np.floor(y)) & (y < 2**53)
-    _refuse(~is_label, y, where, "labels are whole numbers from 0, or strings")
-    return y.astype(np.int64)
-
-
-def _check_names(names: np.ndarray, class_names: tuple[str, ...] | None, where: str) -> np.ndarray:
-    _refuse(np.char.strip(names) == "", names, where, "labels must not be blank")
-    if class_names is not None:
-        _refuse(~np.isin(names, class_names), names, where, f"class_names has {', '.join(class_names)}")
-    return names
-
-
-def _refuse(is_bad: np.ndarray, y: np.ndarray, where: str, rule: str) -> None:
-    rows = np.flatnonzero(is_bad)
-    if len(rows):
-        raise DataError(f"{where}: row {rows[0]} is {y[rows[0]].item()!r}{and_more(len(rows))}; {rule}")

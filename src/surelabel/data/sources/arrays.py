@@ -28,9 +28,9 @@ from surelabel.data.sources.array_conversion import (
     input_tensor,
     label_names,
     tensor_to_array,
-    unique_names,
 )
 from surelabel.data.sources.interface import Parts, Rows
+from surelabel.data.sources.labels import name_classes
 from surelabel.errors import DataError
 
 KIND = "arrays as (x, y), (x, y, x_test, y_test) or {'x': ..., 'y': ...}"
@@ -57,11 +57,14 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
     """Read the rows of x and y, and of x_test and y_test."""
     named = data if isinstance(data, Mapping) else _name_arrays(data)
     arrays: dict[str, np.ndarray | LazyInputs] = {}
+    found: np.ndarray | LazyInputs | None
     for name, value in named.items():
         if name not in (*ARRAY_NAMES, *ALIASES):
             raise DataError(f"<arrays>: unknown array {name!r}; expected {', '.join(ARRAY_NAMES)}")
         if value is not None:
-            arrays[ALIASES.get(name, name)] = _to_cells(value, name) or _to_array(value, name)
+            found = _to_cells(value, name)
+            found = _to_objects(value, name) if found is None else found
+            arrays[ALIASES.get(name, name)] = _to_array(value, name) if found is None else found
     return make_parts(arrays, config, shape)
 
 
@@ -69,7 +72,8 @@ def make_parts(arrays: Arrays, config: DataConfig, shape: Shape | None = None) -
     """Return the rows of x and y, and of x_test and y_test."""
     class_names = None
     if "class_names" in arrays:
-        class_names = unique_names(_get(arrays, "class_names", config.source), config.source)
+        names = _get(arrays, "class_names", config.source)
+        class_names = name_classes(names.reshape(-1), f"{config.source}: class_names")
     train = _rows(arrays, "", class_names, config, shape)
     tests = {}
     if "x_test" in arrays or "y_test" in arrays:
@@ -92,19 +96,26 @@ def _rows(
     if f"y{suffix}" not in arrays and config.labels is not None:
         names = np.full(len(x), "", dtype=np.str_)
     else:
-        names = _label_names(arrays, f"y{suffix}", f"x{suffix}", len(x), class_names, source)
+        names = _label_names(arrays, f"y{suffix}", len(x), class_names, config, config.labels is not None)
     clean = None
     if f"clean{suffix}" in arrays:
-        clean = _label_names(arrays, f"clean{suffix}", f"x{suffix}", len(x), class_names, source)
+        clean = _label_names(arrays, f"clean{suffix}", len(x), class_names, config)
     return Rows(x, names, _ids(arrays, suffix, len(x), source), clean)
 
 
 def _label_names(
-    arrays: Arrays, name: str, beside: str, num_rows: int, class_names: tuple[str, ...] | None, source: str
+    arrays: Arrays,
+    name: str,
+    num_rows: int,
+    class_names: tuple[str, ...] | None,
+    config: DataConfig,
+    may_be_missing: bool = False,
 ) -> np.ndarray:
-    names = label_names(_get(arrays, name, source), class_names, f"{source}: {name}")
+    where = f"{config.source}: {name}"
+    names = label_names(_get(arrays, name, config.source), class_names, where, may_be_missing)
     if len(names) != num_rows:
-        raise DataError(f"{source}: {beside} has {num_rows} rows and {name} has {len(names)}; they must agree")
+        beside = "x_test" if name.endswith("_test") else "x"
+        raise DataError(f"{config.source}: {beside} has {num_rows} rows and {name} has {len(names)}; they must agree")
     return names
 
 
@@ -163,6 +174,21 @@ def _to_cells(value: Any, name: str) -> Cells | None:
         return Cells.of_texts(texts)
     except (UnicodeEncodeError, pa.ArrowException):
         raise DataError(f"<arrays>: {name} has a lone surrogate, which is not a character; expected text") from None
+
+
+def _to_objects(value: Any, name: str) -> np.ndarray | None:
+    """Return labels as they are in a list, or an array of objects; as an array, 1 would be "1"."""
+    if name.startswith(("x", "ids")) or isinstance(value, Tensor):
+        return None
+    # pandas holds text as an array of objects; they are in memory, so nothing is unpickled.
+    values = value if isinstance(value, list | tuple) else np.asarray(value)
+    if isinstance(values, np.ndarray) and (values.dtype != object or values.ndim != 1):
+        return None
+    if any(isinstance(one, Tensor | np.ndarray | list | tuple) for one in values):
+        return None
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    return objects
 
 
 def _to_array(value: Any, name: str) -> np.ndarray:

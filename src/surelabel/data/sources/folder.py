@@ -19,6 +19,7 @@ from surelabel.data.images.load import Files, is_image, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.checks import and_more, is_utf8, refuse_lost_classes, refuse_not_utf8, resolve_inside
 from surelabel.data.sources.interface import Parts, Rows
+from surelabel.data.sources.labels import name_labels
 from surelabel.errors import DataError
 
 _log = logging.getLogger("surelabel")
@@ -49,7 +50,7 @@ def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     paths = list(_images(root, root))
     if not paths:
         raise DataError(f"{root}: no images in this folder")
-    x, kept = load_images(Files(paths), config, shape, config.source)
+    x, kept = load_images(Files(paths, root), config, shape, config.source)
     return x, _ids(paths, root)[kept]
 
 
@@ -70,10 +71,15 @@ def _read_rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None
         raise DataError(f"{folder}: no images in its class folders")
     for class_folder in empty:
         _log.warning("%s: a class folder without images is passed over", class_folder)
-    x, kept = load_images(Files(paths), config, shape, config.source)
+    labels = name_labels(
+        names,
+        lambda row, text: DataError(f"{paths[row]}: its class folder {text}"),
+        may_be_missing=config.labels is not None,
+    )
+    x, kept = load_images(Files(paths, root), config, shape, config.source)
     if shape is None:
-        refuse_lost_classes(np.array(names), np.array(names)[kept], config.source)
-    return Rows(x, np.array(names)[kept], _ids(paths, root)[kept])
+        refuse_lost_classes(labels, labels[kept], config.source)
+    return Rows(x, labels[kept], _ids(paths, root)[kept])
 
 
 def _loose_images(folder: Path, root: Path, config: DataConfig) -> list[Path]:

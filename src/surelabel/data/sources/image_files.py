@@ -5,6 +5,7 @@ from pathlib import Path
 
 from surelabel.config import DataConfig
 from surelabel.data.sources import folder
+from surelabel.data.sources.checks import resolve_inside
 from surelabel.data.sources.tables import table_file
 from surelabel.data.sources.tables.images import TableImages
 from surelabel.data.sources.tables.rows import row_ids
@@ -18,7 +19,8 @@ def original_files(config: DataConfig, ids: Iterable[str]) -> dict[str, Path] | 
     root = Path(config.source)
     if not folder.accepts(config.source):
         return None
-    return {name: root / name for name in ids if (root / name).is_file()} or None
+    files = {name: root / name for name in ids}
+    return {name: file for name, file in files.items() if resolve_inside(file, root).is_file()} or None
 
 
 def table_images(config: DataConfig) -> dict[str, Path] | None:
@@ -26,7 +28,5 @@ def table_images(config: DataConfig) -> dict[str, Path] | None:
     part = table_file.read_table(config, needs_label=False)
     if part.roles.image is None:
         return None
-    paths = TableImages.of(part.table, part.roles.image).paths
-    if paths is None:
-        return None
-    return {str(name): part.table.folder / str(path) for name, path in zip(row_ids(part), paths, strict=True)}
+    images = TableImages.of(part.table, part.roles.image, config.image_root)
+    return None if images.paths is None else dict(zip(row_ids(part).tolist(), images.files, strict=True))

@@ -20,8 +20,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from surelabel.config import DataConfig
 from surelabel.data.images.load import Blobs, fit_to_shape, load_images, square_shape
 from surelabel.data.inputs import Inputs, Shape
-from surelabel.data.sources.array_conversion import as_pixels, as_tensor, channels_first, label_names, tensor_to_array
+from surelabel.data.sources.array_conversion import as_pixels, as_tensor, channels_first, tensor_to_array
 from surelabel.data.sources.interface import Parts, Rows
+from surelabel.data.sources.labels import name_labels
 from surelabel.data.sources.tables.columns import LABELS
 from surelabel.errors import DataError
 
@@ -60,7 +61,12 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
     buffer, labels = _Reader(data, where, num_rows, needs_label=config.labels is None).read_all()
     class_names = _class_names(data)
     x, kept = buffer.inputs(config, shape)
-    names = _label_names(labels, class_names, where)
+    names = name_labels(
+        labels,
+        lambda row, text: DataError(f"{where}: the label of row {row} {text}"),
+        class_names,
+        may_be_missing=config.labels is not None,
+    )
     ids = np.arange(num_rows).astype(np.str_)
     return Parts(Rows(x, names[kept], ids[kept]), class_names=class_names)
 
@@ -84,7 +90,7 @@ class _Item(NamedTuple):
 
     def differs_from(self, other: "_Item") -> bool:
         """Return whether any pixel or the label is different."""
-        if self.label != other.label or isinstance(self.x, Image.Image) != isinstance(other.x, Image.Image):
+        if repr(self.label) != repr(other.label) or isinstance(self.x, Image.Image) != isinstance(other.x, Image.Image):
             return True
         if isinstance(self.x, Image.Image):
             return self.x != other.x
@@ -155,21 +161,10 @@ def _first_value(item: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def _to_scalar(label: Any) -> Any:
-    """Return a number or text; tensors and arrays of one element become that element."""
+    """Return the element of tensors and arrays that have a single one."""
     if isinstance(label, Tensor):
-        label = label.detach().cpu().numpy()
-    return label.item() if isinstance(label, np.ndarray | np.generic) and label.size == 1 else label
-
-
-def _label_names(labels: list[Any], class_names: tuple[str, ...] | None, where: str) -> np.ndarray:
-    for row, label in enumerate(labels):
-        if label is None:
-            labels[row] = ""
-        elif not isinstance(label, int | float | str) or isinstance(label, str) != isinstance(labels[0], str):
-            raise DataError(f"{where}: row {row} has the label {label!r}; labels are whole numbers, or all are text")
-    if set(labels) == {""}:
-        return np.array(labels)
-    return label_names(np.array(labels), class_names, f"{where}: labels")
+        label = tensor_to_array(label)
+    return label.reshape(-1)[0] if isinstance(label, np.ndarray) and label.size == 1 else label
 
 
 def _class_names(data: Any) -> tuple[str, ...] | None:
@@ -183,6 +178,7 @@ def _class_names(data: Any) -> tuple[str, ...] | None:
     if not isinstance(classes, list | tuple) or not classes:
         return None
     names = [", ".join(map(str, name)) if isinstance(name, tuple | list) else str(name) for name in classes]
+    names = [name.strip() for name in names]
     counts = Counter(names)
     return tuple(name if counts[name] == 1 else f"{name} ({number})" for number, name in enumerate(names))
 

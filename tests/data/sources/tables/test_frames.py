@@ -71,5 +71,5 @@ class TestPandas:
 
     def test_objects_are_refused(self, frame):
         frame["a"] = [object(), 1, "x"]
-        with pytest.raises(DataError, match="<frame>: a column has values that a table cannot hold"):
+        with pytest.raises(DataError, match="<frame>: row 1: a is 1; others are object"):
             load(frame)

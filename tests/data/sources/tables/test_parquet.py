@@ -164,7 +164,7 @@ class TestTypes:
         ("labels", "names"),
         [
             (pa.array([10.0, 9.0]), ("9", "10")),
-            (pa.array([True, False]), ("false", "true")),
+            (pa.array([True, False]), ("False", "True")),
             (pa.array(["b", "a"]).dictionary_encode(), ("a", "b")),
             (pa.array([-1, 4]), ("-1", "4")),
         ],
@@ -175,9 +175,7 @@ class TestTypes:
     def test_labels_that_are_none(self, tmp_path):
         with pytest.raises(DataError, match=r"t\.parquet, row 1: label is 0\.5; labels are whole numbers or text"):
             load(write(tmp_path / "t.parquet", pa.table({"f": [1.0, 2.0], "label": [0.0, 0.5]})))
-        with pytest.raises(
-            DataError, match=r"t\.parquet: the column 'label' has the type list<.*expected text or whole"
-        ):
+        with pytest.raises(DataError, match=r"t\.parquet, row 0: label is \[0\] \(and 1 more\); labels are whole"):
             load(write(tmp_path / "t.parquet", pa.table({"f": [1.0, 2.0], "label": [[0], [1]]})))
 
     def test_another_kind_of_file(self, tmp_path):

@@ -144,8 +144,9 @@ def _image_column(table: Table, config: DataConfig) -> str | None:
         return _configured(table, config.path_column, "path_column")
     if config.feature_columns is not None:
         return None
-    encoded = [name for name in table.names if holds_bytes(table[name].type)]
     taken = (config.label_column, config.clean_column, config.id_column)
+    labels = _all_common(table, LABELS, ())[: config.label_column is None]
+    encoded = [name for name in table.names if holds_bytes(table[name].type) and name not in (*taken, *labels)]
     return (
         next((name for name in encoded if name.lower() in PATHS), None)
         or next(iter(encoded), None)

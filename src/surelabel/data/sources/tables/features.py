@@ -68,7 +68,12 @@ def read_numbers(table: Table, name: str) -> np.ndarray:
         return _parse_column(column)
     if not _is_number(column.type):
         raise table.error(f"the column {name!r} has the type {column.type}; expected numbers")
-    return np.asarray(column.cast(pa.float64()).to_numpy())
+    return np.asarray(_to_floats(column).to_numpy())
+
+
+def _to_floats(numbers: Any) -> Any:
+    """Return numbers as float64: features are rounded, as those that a CSV file has as text."""
+    return numbers.cast(pa.float64(), safe=False)
 
 
 def _number_faults(table: Table, name: str, allow_missing: bool) -> list[Fault]:
@@ -92,7 +97,7 @@ def _missing_numbers(table: Table, name: str, values: np.ndarray) -> np.ndarray:
 def read_lists(table: Table, name: str) -> np.ndarray:
     """Return a column of lists of D numbers as (N, D) float64."""
     lists = table[name].combine_chunks()
-    numbers: np.ndarray = pc.list_flatten(lists).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    numbers: np.ndarray = _to_floats(pc.list_flatten(lists)).to_numpy(zero_copy_only=False)
     return np.asarray(numbers.reshape(len(lists), -1))
 
 
@@ -102,7 +107,7 @@ def _list_faults(table: Table, name: str) -> list[Fault]:
     lengths = _lengths(lists)
     counts = np.bincount(lengths, minlength=1)
     width = int(np.flatnonzero(counts == counts.max())[-1])  # the most frequent one, or the longest of these
-    values: np.ndarray = pc.list_flatten(lists).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    values: np.ndarray = _to_floats(pc.list_flatten(lists)).to_numpy(zero_copy_only=False)
     rows = np.repeat(np.arange(len(lengths)), lengths)
     not_finite = np.bincount(rows[~np.isfinite(values)], minlength=len(lengths)) > 0
     return [

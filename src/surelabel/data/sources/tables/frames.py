@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from surelabel.config import DataConfig
+from surelabel.config import DataConfig, shorten
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.interface import Parts
 from surelabel.data.sources.tables.columns import find_roles
@@ -18,6 +18,8 @@ from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 
 KIND = "a pandas frame"
+
+_MISSING = ("None", "nan", "<NA>")
 
 
 def accepts(data: Any) -> bool:
@@ -51,10 +53,22 @@ def _to_arrow(data: Any) -> pa.Table:
         if _is_pandas(data):
             return pa.Table.from_pandas(data, preserve_index=False)
         return _without_views(pa.table(data))
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(
-            f"<frame>: a column has values that a table cannot hold ({' '.join(str(error).split())})"
-        ) from None
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        fault = f"a column has values that a table cannot hold ({' '.join(str(error).split())})"
+        raise DataError(f"<frame>: {_find_misfit(data) or fault}") from None
+
+
+def _find_misfit(data: Any) -> str | None:
+    """Return the first value in a pandas frame that is not like those above it, or is too large."""
+    for name in data.columns if _is_pandas(data) and data.columns.is_unique else ():
+        filled = [one for one in enumerate(data[name]) if data[name].dtype == object and str(one[1]) not in _MISSING]
+        for row, value in filled:
+            first = filled[0][1]
+            is_large = isinstance(value, int) and abs(value) >= 2**63
+            if type(value) is not type(first) or is_large:
+                rule = "a column has whole numbers below 2^63" if is_large else f"others are {type(first).__name__}"
+                return f"row {row}: {name} is {shorten(repr(value))}; {rule}"
+    return None
 
 
 def _without_views(table: pa.Table) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from surelabel.config import DataConfig
 from surelabel.data.inputs import Shape
 from surelabel.data.sources.interface import Parts
+from surelabel.data.sources.labels import name_classes
 from surelabel.data.sources.tables.columns import find_roles
 from surelabel.data.sources.tables.rows import TablePart, make_parts
 from surelabel.data.sources.tables.table import Table
@@ -50,4 +51,4 @@ def _to_arrow(data: Any) -> pa.Table:
 def _class_names(data: Any) -> dict[str, tuple[str, ...]]:
     features = dict(data.features or {})
     named = {column: getattr(feature, "names", None) for column, feature in features.items()}
-    return {column: tuple(map(str, names)) for column, names in named.items() if names}
+    return {column: name_classes(names, f"{describe(data)}: {column}") for column, names in named.items() if names}

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from surelabel.data.sources.checks import refuse_not_utf8
+from surelabel.data.sources.labels import name_classes
 from surelabel.data.sources.tables.columns import Roles, holds_bytes
 from surelabel.data.sources.tables.content import JUDGED_ROWS
 from surelabel.data.sources.tables.rows import TablePart
@@ -32,7 +33,7 @@ def read_parquet(paths: Sequence[Path], where: str, find_roles: Callable[[Table]
     Errors count the rows of each file from 0.
     """
     head = _read_head(paths[0])
-    table = Table(head, where, paths[0].parent, class_names=read_class_names(head.schema))
+    table = Table(head, where, paths[0].parent, class_names=read_class_names(head.schema, where))
     with _readable(paths[0]):  # find_roles looks at cells, which may be damaged
         roles = find_roles(table)
     tables = [_read(path, roles.used) for path in paths]
@@ -42,15 +43,16 @@ def read_parquet(paths: Sequence[Path], where: str, find_roles: Callable[[Table]
     return TablePart(Table(whole, where, table.folder, name_row, table.class_names), roles)
 
 
-def read_class_names(schema: Any) -> dict[str, tuple[str, ...]]:
+def read_class_names(schema: Any, where: str) -> dict[str, tuple[str, ...]]:
     """Return the class names of the columns that the hub's metadata declare as ClassLabel."""
     try:
         features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
         labels = {name: feature for name, feature in features.items() if feature.get("_type") == "ClassLabel"}
-        return {name: tuple(map(str, feature["names"])) for name, feature in labels.items() if feature.get("names")}
+        names = {name: list(feature["names"]) for name, feature in labels.items() if feature.get("names")}
     # Any other metadata are not ours to read.
     except (KeyError, ValueError, TypeError, AttributeError):
         return {}
+    return {name: name_classes(classes, f"{where}: {name}") for name, classes in names.items()}
 
 
 def _read_head(path: Path) -> pa.Table:

@@ -43,8 +43,6 @@ _LEAST_LABELS = 10
 """With fewer labels it is not asked whether they look continuous."""
 _MOST_FRACTIONS = 20
 """Different labels that may be numbers with decimal places, such as half stars."""
-_UNLABELLED = -1
-"""How the Hugging Face hub marks rows without a label."""
 
 
 class TablePart(NamedTuple):
@@ -168,7 +166,7 @@ def _are_fractions(names: np.ndarray) -> bool:
 def _inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
     table, roles = part
     if roles.image is not None:
-        return load_images(TableImages.of(table, roles.image).encoded(), config, shape, table.where)
+        return load_images(TableImages.of(table, roles.image, config.image_root).encoded(), config, shape, table.where)
     if roles.text is not None:
         x: Inputs = Cells.of_texts(table.text(roles.text), roles.text)
     elif roles.is_encoded:
@@ -208,7 +206,7 @@ def _input_faults(part: TablePart, config: DataConfig) -> list[Fault]:
     """Find the rows whose image or text is missing, or whose features are no numbers."""
     table, roles = part
     if roles.image is not None:
-        return [TableImages.of(table, roles.image).missing()]
+        return [TableImages.of(table, roles.image, config.image_root).missing()]
     if roles.text is not None:
         blank = pc.equal(pc.utf8_trim_whitespace(table.text(roles.text)), "").to_numpy()
         return [(blank, lambda _: f"{roles.text} is blank; expected text")]
@@ -274,31 +272,4 @@ def _read_labels(table: Table, column: str, class_names: tuple[str, ...] | None)
 
     Whole numbers are positions in the class names of the column, or else in `class_names`.
     """
-    kind = table[column].type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return table.cells(column)
-    numbers, is_missing = _whole_numbers(table, column)
-    known = table.class_names.get(column, class_names)
-    if known is None:
-        names = numbers.astype(np.str_)
-    else:
-        is_missing |= numbers == _UNLABELLED
-        is_beyond = ~is_missing & ((numbers < 0) | (numbers >= len(known)))
-        table.refuse(
-            is_beyond, lambda row: f"{column} is {numbers[row]}; there are {len(known)} classes, counted from 0"
-        )
-        names = np.array(known)[np.where(is_missing, 0, numbers)]
-    return np.where(is_missing, "", names)
-
-
-def _whole_numbers(table: Table, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return a column (N,) as int64, and which cells are missing.
-
-    If some are missing, pandas stores the others as floats.
-    """
-    values: Any = table[column]
-    is_missing = values.is_null(nan_is_null=True).to_numpy().copy()
-    exact = values.fill_null(0).to_numpy()
-    exact = np.where(is_missing, 0, exact)
-    table.refuse(exact != np.floor(exact), lambda row: f"{column} is {exact[row]}; labels are whole numbers or text")
-    return exact.astype(np.int64), is_missing
+    return table.labels(column, table.class_names.get(column, class_names))

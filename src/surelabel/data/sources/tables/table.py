@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from surelabel.data.sources.checks import and_more
+from surelabel.data.sources.labels import name_labels
 from surelabel.errors import DataError
 
 Fault = tuple[np.ndarray, Callable[[int], str]]
@@ -53,6 +54,14 @@ class Table:
         values = self.text(column)
         values = pc.utf8_trim_whitespace(values) if strip else values
         return np.asarray(values.to_numpy().astype(np.str_))
+
+    def labels(self, column: str, class_names: tuple[str, ...] | None = None) -> np.ndarray:
+        """Return a column (N,) of labels as class names; missing ones are blank."""
+
+        def fail(row: int, text: str) -> DataError:
+            return DataError(f"{self.row(row)}: {column} {text}")
+
+        return name_labels(self[column], fail, class_names, may_be_missing=True)
 
     def text(self, column: str) -> Any:
         """Return a column of text, numbers or dates as an arrow array of text, "" if missing."""
