@@ -152,10 +152,12 @@ def try_output(
     if state == "our file":
         return _check_replaced(words, cwd, output, start)
     # Another case is another file, unless the file system ignores case.
-    is_another = spelling == "other case" and not (place / output.value.swapcase()).exists()
+    is_another = spelling == "other case" and not Path(value).exists()
     if is_another:
-        return None
-    folder_name = output.value if value == "." and key[0] == "export" else value  # it resolves the dot
+        before = victim.read_bytes()
+        fault = start(words, cwd).fault()
+        return fault or (None if victim.read_bytes() == before else f"changed {victim}")
+    folder_name = output.value if value == "." and key[0] == "export" else str(Path(value))  # it resolves the dot
     folder_name += "/export.json" if file == "export.json" and key[0] == "export" else ""
     named = (f"{folder_name}:",) if output.is_new_folder else (key[1], victim.name)
     return check_refused(words, cwd, (scene, place), named, start)
@@ -172,7 +174,7 @@ def spell(path: Path, how: str, folder: Path) -> tuple[str, Path]:
         "absolute": (str(path), folder),
         "linked folder": (str(link / path.name), folder),
         "from inside": (".", path) if path.is_dir() else (path.name, path.parent),
-        "other case": (str(path.with_name(path.name.swapcase())), folder),
+        "other case": (str(path.with_stem(path.stem.swapcase())), folder),
     }[how]
 
 
@@ -238,7 +240,7 @@ def list_cases() -> Iterator[tuple[tuple[str, str], str, str, str]]:
     """Yield every option, file, state and spelling."""
     for key, output in OUTPUTS.items():
         for file, state, spelling in itertools.product(output.files, STATES, SPELLINGS):
-            if state != "our file" or output.codes:
+            if output.codes or (state != "our file" and spelling != "other case"):  # else it trains
                 yield key, file, state, spelling
 
 

@@ -108,3 +108,11 @@ def test_an_empty_file_is_replaced(whole, tmp_path, start):
     (tmp_path / "x.csv").touch()
     assert start(["audit", str(whole / "run"), "--out", "x.csv"], tmp_path).code == 0
     assert (tmp_path / "x.csv").stat().st_size
+
+
+def test_review_refuses_before_it_starts_if_decisions_were_edited(whole, tmp_path, start):
+    shutil.copytree(whole, tmp_path / "scene")
+    (tmp_path / "scene" / "run" / "decisions.csv").write_text("id,label\n0,a\n")
+    ended = start(["review", "run", "--no-open"], tmp_path / "scene")
+    assert ended.code == 2
+    assert "run/decisions.csv: surelabel did not write this file" in ended.stderr

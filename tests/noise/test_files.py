@@ -36,7 +36,7 @@ class TestSaved:
         assert (manifest.kind, manifest.seed, manifest.nominal_rate) == ("file", 3, 0.4)
         assert manifest.labels_sha256 == first.labels_sha256
         assert manifest.convention == f"a.{suffix}: symmetric, true class excluded, exact count"
-        assert sorted(file.name for file in tmp_path.iterdir()) == sorted([f"a.{suffix}", "a.json"])
+        assert sorted(file.name for file in tmp_path.glob("a.*")) == sorted([f"a.{suffix}", "a.json"])
 
     def test_classes_in_another_order_are_matched_by_name(self, tmp_path, suffix):
         noisy, _ = write(tmp_path / f"a.{suffix}")

@@ -33,8 +33,9 @@ def predict(
     from surelabel.runs.run_dir import RunDir
     from surelabel.training.predictor import FIXED_COLUMNS, class_column, predictions, write_csv
 
+    opened = RunDir.open(run)
     file = output_file(out or run / f"predictions-{Path(data).resolve().stem}.csv")
-    refuse_overwriting_inputs([file], [RunDir.open(run)], list_input_files(DataConfig(source=data)))
+    refuse_overwriting_inputs([file], [opened], list_input_files(DataConfig(source=data)))
     model = api.load(run, trust=trust)
     columns = predictions(model, data)
     write_csv(file, columns)

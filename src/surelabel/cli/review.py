@@ -6,6 +6,7 @@ import typer
 
 from surelabel import console
 from surelabel.cli.options import Run, app, warn_of_damage
+from surelabel.files import refuse_overwriting
 
 if TYPE_CHECKING:
     from surelabel.runs.decisions import Journal
@@ -57,6 +58,7 @@ def review(
     if accept_damage:
         _accept(Journal(run / FILE_NAME, by or find_user()))
         return
+    refuse_overwriting([run / CSV_NAME])  # it is written in the end
     warn_of_damage(run, Journal(run / FILE_NAME).damage())
     corpus = api.reopen_data(run_dir)
     journal = serve(run_dir, corpus, port, ready=announce, by=by, annotator=annotator, random=random)

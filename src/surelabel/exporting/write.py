@@ -76,6 +76,7 @@ def export(
     originals = None if images is None else check_images(cleaned, images, paths)
     with place.claimed(folder):
         _refuse_other_files(folder)
+        _refuse_inputs(folder, run)
         with new_folder(folder) as fresh:
             write_tables(fresh, cleaned, _probability(run), journal.opinions(journal.disputed()))
             if images is not None and originals is not None:
@@ -101,7 +102,11 @@ def _keep_out_of_data(folder: Path, run: RunDir) -> None:
             raise ConfigError(
                 f"{folder}: lies in the data {source}, which an export never changes; choose another folder"
             )
-    for path in list_files_of_run(run) if folder.exists() else ():  # such as the labels of an earlier export
+
+
+def _refuse_inputs(folder: Path, run: RunDir) -> None:
+    """Raise if the run was trained on a file of this folder, such as the labels of an export."""
+    for path in list_files_of_run(run) if folder.exists() else ():
         if path.exists() and path.resolve().is_relative_to(folder.resolve()):
             raise ConfigError(f"{folder}: holds the input {path} of the run; choose another folder")
 

@@ -31,7 +31,7 @@ def test_by_number_and_by_name(make, tmp_path, command):
     assert (tmp_path / "figures" / "figure-05-confidence-40.svg").is_file()
     code, out, _ = command("correction-40", "--from", tmp_path, "--out", tmp_path / "here", "--json")
     assert len(json.loads(out)["figures"]["6"]) == 3
-    assert len(list((tmp_path / "here").iterdir())) == 3
+    assert len(list((tmp_path / "here").glob("[!.]*"))) == 3
 
 
 def test_several_run_directories(make, tmp_path, command):
@@ -116,7 +116,7 @@ def test_from_a_trained_run(tmp_path, command):
     names = [f"{kind}-digits-symmetric-40" for kind in ("memorisation", "gradients")]
     names += [f"{kind}-digits-symmetric-40-car" for kind in ("density", "confidence", "correction", "corrected")]
     assert [line.partition(":")[0] for line in out.splitlines()] == names
-    assert {file.stem for file in (tmp_path / "all").iterdir()} == set(names)
+    assert {file.stem for file in (tmp_path / "all").glob("[!.]*")} == set(names)
     assert err == ""
     for name in names:
         text = (tmp_path / "all" / f"{name}.md").read_text()

@@ -53,7 +53,7 @@ def test_a_run_of_a_scale_trains_on_what_was_prepared(scale, noise, few_rows, ci
 def test_it_is_done_once_and_leaves_nothing_half(few_rows, cifar_root, tmp_path):
     trials = plan_trials("table1", scale="tiny", only={"method": ["car"], "seed": ["0"]}, folder=tmp_path)
     prepare("tiny", cifar_root, tmp_path, trials)
-    (path,) = (tmp_path / "data").iterdir()
+    (path,) = (tmp_path / "data").glob("[!.]*")
     before, told = path.stat().st_mtime_ns, []
     assert prepare("tiny", None, tmp_path, trials, told.append) == {}
     assert (path.stat().st_mtime_ns, told) == (before, [])
