@@ -17,6 +17,7 @@ import json
 import statistics
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -54,7 +55,7 @@ def make_engine(method: str, model: str, corpus: Corpus, folder: str, threads: i
     }
     config = validate(content)
     scale = build.normalisation(corpus)
-    fabric = distributed.launch(config.train)
+    fabric = distributed.launch(config.train, Path(folder))
 
     def make_method(seed: int) -> Method:
         shape = tuple(corpus.train.x.shape[1:])

@@ -2,8 +2,8 @@
 
     python late_signal.py '{"place": "surelabel.files:sync", "number": 15}' fit data.npz ...
 
-The signal comes in the `call`-th call, by default the first. A process that goes on after it writes
-the file `went_on`.
+The signal comes in the `call`-th call, by default the first, `times` times, to the process `rank`.
+A process that goes on after it writes the file `went_on`.
 """
 
 import importlib
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 
-def send_signal_in(place: str, number: int, call: int = 1) -> None:
+def send_signal_in(place: str, number: int, call: int = 1, times: int = 1, rank: int = 0) -> None:
     """Replace a function by one that sends the signal first, in its `call`-th call."""
     module, _, path = place.partition(":")
     *owners, name = path.split(".")
@@ -24,8 +24,9 @@ def send_signal_in(place: str, number: int, call: int = 1) -> None:
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
         left[0] -= 1
-        if left[0] == 0 and os.environ.get("LOCAL_RANK", "0") == "0":
-            os.kill(os.getpid(), number)
+        if left[0] == 0 and os.environ.get("LOCAL_RANK", "0") == str(rank):
+            for _ in range(times):
+                os.kill(os.getpid(), number)
             Path("went_on").touch()
         return work(*arguments, **options)
 

@@ -87,3 +87,34 @@ def test_two_processes_stop_together(folder, place):
     resumed, whole = resume(folder, run, "--devices", "1"), RunDir(folder / "whole")
     assert resumed.is_done
     assert resumed.samples()["id"] == whole.samples()["id"]
+
+
+STEP = "surelabel.engine.loop:Engine._train_step"
+STOPS = {
+    "reading": (
+        {"place": "surelabel.training.build:corpus", "number": signal.SIGTERM},
+        (143, "stopped; training had not begun. Resume with: surelabel resume"),
+    ),
+    "second": (
+        {"place": STEP, "call": 3, "number": signal.SIGINT, "times": 2},
+        (130, "stopped; what was saved before is intact. Resume with: surelabel resume"),
+    ),
+    "lost": (
+        {"place": STEP, "call": 3, "number": signal.SIGKILL, "rank": 1},
+        (2, "error: lost: a process that trains this run has ended"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_an_end_without_a_saved_state_says_what_is_true_and_resume_works(folder, name):
+    order, (code, expected) = STOPS[name]
+    ended = start(folder, PROGRAM, json.dumps(order), *FIT, "--out", name, *(["--devices", "2"] * (name == "lost")))
+    assert ended.returncode == code, ended.stderr
+    assert ended.stdout == ""
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith(expected)
+    assert last.endswith(f"surelabel resume {name}")
+    assert "Traceback" not in ended.stderr
+    resumed, whole = resume(folder, name, "--devices", "1"), RunDir(folder / "whole")
+    assert (resumed.path / "samples.parquet").read_bytes() == (whole.path / "samples.parquet").read_bytes()

@@ -78,7 +78,7 @@ def make_engine(tiny, tmp_path):
             task = build.task(config, corpus.train.label, corpus.num_classes, (6,), seed, scale)
             return method(task)
 
-        fabric = distributed.launch(config.train)
+        fabric = distributed.launch(config.train, tmp_path / "run")
         loader = build.loader(config, corpus, fabric.device)
         run_dir = RunDir(tmp_path / "run")
         run_dir.path.mkdir(exist_ok=True)

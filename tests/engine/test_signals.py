@@ -30,6 +30,20 @@ def test_a_hangup_that_is_ignored_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.parametrize("library", [None, RuntimeError("unexpected pos 64 vs 0")])
+def test_a_second_ctrl_c_interrupts_even_a_library_that_saves(library):
+    def save():
+        os.kill(os.getpid(), signal.SIGINT)
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt as error:
+            raise (library or error) from None
+
+    with pytest.raises(KeyboardInterrupt) as raised, stop_on_signals():
+        save()
+    assert not isinstance(raised.value, Interrupted)
+
+
 def kill_and_go_on(number):
     os.kill(os.getpid(), number)
     pytest.fail("it went on")
