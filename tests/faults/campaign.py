@@ -25,6 +25,7 @@ from hangs import run_hangs
 from hostile import run_hostile
 from judge_inputs import judge
 from kills import run_kills
+from side_files import run_side_files
 from tally import Options, Tally
 
 
@@ -50,6 +51,7 @@ PARTS: dict[str, Callable[[Options], Tally]] = {
     "disks": run_disks,
     "hostile": run_hostile,
     "hangs": run_hangs,
+    "side_files": run_side_files,
 }
 
 

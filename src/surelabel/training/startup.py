@@ -14,6 +14,7 @@ from surelabel.config import RunConfig
 from surelabel.core.collective import world_size
 from surelabel.data.corpus import Corpus
 from surelabel.errors import RunError
+from surelabel.files import checksum
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 
@@ -21,6 +22,7 @@ def check_or_write(
     run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None, device: torch.device
 ) -> None:
     """Write the files that describe the run, or check that data and noise have not changed."""
+    digests = _digests(run_dir, config, corpus)
     data = {
         "schema": SCHEMA_VERSION,
         "class_names": list(corpus.class_names),
@@ -29,16 +31,15 @@ def check_or_write(
         "num_train": len(corpus.train),
         "num_validation": 0 if corpus.validation is None else len(corpus.validation),
         "tests": {name: len(rows) for name, rows in corpus.tests.items()},
-        "fingerprint": corpus.fingerprint(),
+        "fingerprint": corpus.fingerprint(digests),
+        "digests": digests,
     }
     if run_dir.has_begun:
-        _check_noise(run_dir, manifest)
         begun = run_dir.data()
-        if {**begun, "schema": SCHEMA_VERSION} != data:
-            raise RunError(f"{run_dir.path}: the data have changed since this run began; start a new run")
+        _check_data(run_dir, begun, data, manifest)
         if run_dir.config() != config:
             run_dir.write_config(config)
-        if begun != data:  # a run of an older version, whose results are written in today's schema
+        if begun["schema"] != SCHEMA_VERSION:  # a run of an older version, whose results are written in today's schema
             run_dir.write_json("data.json", data)
         return
     run_dir.write_config(config)
@@ -49,6 +50,31 @@ def check_or_write(
         (run_dir.path / "noise.json").unlink(missing_ok=True)  # of an interrupted start with noise
     run_dir.write_table("labels.parquet", _label_columns(corpus))
     run_dir.write_json("data.json", data)
+
+
+def _digests(run_dir: RunDir, config: RunConfig, corpus: Corpus) -> dict[str, str]:
+    """Hash everything that training reads: the data, and the files of weights that it starts from.
+
+    A backbone whose features are cached is kept in the run; a saved state replaces a warm start.
+    """
+    found, files = corpus.digests(), dict[str, Path]()
+    if config.model.weights is not None and not config.model.cache_features:
+        files["model.weights"] = Path(config.model.weights)
+    if config.train.warm_start is not None and not run_dir.state_file.exists():
+        files["train.warm_start"] = RunDir(config.train.warm_start).weights_file
+    return found | {name: checksum(file) for name, file in files.items() if file.is_file()}
+
+
+def _check_data(run_dir: RunDir, begun: dict[str, Any], data: dict[str, Any], manifest: noise.Manifest | None) -> None:
+    """Raise if anything that training reads has changed, and say what."""
+    before, now = begun.get("digests", {}), data["digests"]
+    ignored = {"train.warm_start"} if run_dir.state_file.exists() else set()
+    changed = [name for name in {**now, **before} if before.get(name) != now.get(name) and name not in ignored]
+    if all(name.startswith("labels") for name in changed):
+        _check_noise(run_dir, manifest)  # other noise makes other labels
+    if changed or {**begun, "schema": 0, "digests": {}} != {**data, "schema": 0, "digests": {}}:
+        what = f" ({', '.join(changed)})" if changed else ""
+        raise RunError(f"{run_dir.path}: the data have changed since this run began{what}; start a new run")
 
 
 def _check_noise(run_dir: RunDir, manifest: noise.Manifest | None) -> None:
