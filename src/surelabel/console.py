@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -80,13 +81,25 @@ def say(text: str = "") -> None:
         typer.echo(printable(text))
 
 
-def printable(text: str) -> str:
-    r"""Return a text as UTF-8 can hold it: other bytes of a path become \udcff, as in JSON."""
-    return text.encode("utf-8", "backslashreplace").decode()
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that control a terminal or the direction of text, and bytes that are not UTF-8."""
+
+
+def printable(text: str, keep: str = "\n\t") -> str:
+    r"""Return a text that is safe to show: names in data must not control the terminal.
+
+    Such characters become \u001b or \udcff, as in JSON, except those to keep.
+    """
+    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else f"\\u{ord(found[0]):04x}", text)
 
 
 def say_prose(text: str) -> None:
-    """Print sentences on stdout, wrapped at words on a terminal and left whole elsewhere."""
+    """Print sentences on stdout, wrapped at words on a terminal and left whole elsewhere.
+
+    Line breaks at both ends are the caller's; those inside come with names, and are shown.
+    """
+    sentences = text.strip("\n")
+    text = text.replace(sentences, printable(sentences, keep=""))
     terminal = _console(highlight=False, markup=False)
     if terminal.is_terminal and not has_nonzero_rank():
         terminal.print(text)
@@ -100,7 +113,7 @@ def tell(text: str) -> None:
         import typer
 
         with contextlib.suppress(OSError):
-            typer.echo(text, err=True)
+            typer.echo(printable(text), err=True)
 
 
 def say_json(content: Any) -> None:
@@ -158,7 +171,7 @@ def _least_width(columns: Sequence[str], cells: Sequence[Sequence[Any]]) -> int:
 def _print_records(terminal: "Console", columns: Sequence[str], cells: Sequence[Sequence[Any]]) -> None:
     for row in cells:
         for position, (column, value) in enumerate(zip(columns, row, strict=True)):
-            text = f"{column}: {_cell_text(value)}" if column else _cell_text(value)
+            text = f"{_cell_text(column)}: {_cell_text(value)}" if column else _cell_text(value)
             terminal.print(text if position == 0 else f"{GAP}{text}", markup=False)
 
 
@@ -171,7 +184,7 @@ def _make_table(columns: Sequence[str], cells: Sequence[Sequence[Any]], wrap: bo
         values = [row[position] for row in cells]
         is_number = bool(values) and all(isinstance(value, int | float | None) for value in values)
         table.add_column(
-            column,
+            Text(_cell_text(column)),
             justify="right" if is_number else "left",
             overflow="fold" if wrap else "ellipsis",
             no_wrap=not wrap or position == 0,
@@ -189,8 +202,7 @@ def _cell_text(value: Any) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.3f}"
-    # File names come from the data and must not contain terminal control codes.
-    return "".join(letter if letter.isprintable() else "?" for letter in str(value))
+    return printable(str(value), keep="")
 
 
 def sparkline(fractions: Sequence[float], width: int = 40) -> str:
@@ -300,7 +312,7 @@ class BarDisplay:
         """Print a line above the bars, unless it was printed before."""
         if text not in self.printed:
             self.printed.add(text)
-            self.bar.console.print(text, highlight=False, markup=False)
+            self.bar.console.print(printable(text), highlight=False, markup=False)
 
 
 class ProgressBar(BarDisplay, Silent):
@@ -315,7 +327,7 @@ class ProgressBar(BarDisplay, Silent):
     def begin(self, num_epochs: int, done: int) -> None:
         """Add a bar for this many epochs."""
         self.task = self.bar.add_task(
-            self.title, total=num_epochs, completed=done, loss=float("nan"), accuracy="accuracy -", speed="-"
+            printable(self.title), total=num_epochs, completed=done, loss=float("nan"), accuracy="accuracy -", speed="-"
         )
 
     def step(self, epoch: int, batch: int, num_batches: int, loss: float) -> None:

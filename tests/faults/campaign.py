@@ -28,6 +28,7 @@ from judge_inputs import judge
 from kills import run_kills
 from outputs import run_outputs
 from services import run_services
+from side_files import run_side_files
 from tally import Options, Tally
 from writers import run_writers
 
@@ -58,6 +59,7 @@ PARTS: dict[str, Callable[[Options], Tally]] = {
     "writers": run_writers,
     "environment": run_environment,
     "outputs": run_outputs,
+    "side_files": run_side_files,
 }
 
 

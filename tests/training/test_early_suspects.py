@@ -91,7 +91,7 @@ def test_confirmed_labels_are_no_suspects(settings, tmp_path, always):
 def test_hostile_names_do_not_reach_the_terminal():
     suspect = {"id": "a\x1b[31m", "given": "cat\n", "predicted": "dog"}
     text = early_suspects.describe({"epoch": 5, "epochs": 9, "noise_rate": None, "suspects": [suspect]})
-    assert text.splitlines()[1:] == ["  a?[31m: given cat?, predicted dog"]
+    assert text.splitlines()[1:] == ["  a\\u001b[31m: given cat\\u000a, predicted dog"]
     assert "not known yet" in text
 
 

@@ -1,7 +1,8 @@
 """A data set in memory: labelled rows, and the parts they are split into."""
 
 import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -98,14 +99,36 @@ class Corpus:
                 raise DataError(f"{source}: the {name} set has no rows; expected at least 1, or no {name} set")
             refuse_not_finite(rows.x, rows.ids, source, f" {name}")
 
-    def fingerprint(self) -> str:
-        """Hash class names, ids, inputs and given labels, by which a run recognises its data."""
+    def fingerprint(self, digests: Mapping[str, str] | None = None) -> str:
+        """Hash the rows that a run judges, by which it recognises them, from `digests` if known."""
+        inputs = digests or replace(self, tests={}).digests()
         digest = hashlib.sha256("\n".join(self.class_names).encode())
-        for name, rows in self.parts.items():
-            digest.update("\n".join((name, *map(str, rows.ids))).encode())
+        for part, rows in replace(self, tests={}).parts.items():
+            digest.update("\n".join((part, *map(str, rows.ids))).encode())
             digest.update(rows.label.numpy().tobytes())
-            digest.update(digest_inputs(rows.x).encode())
+            digest.update(inputs[f"inputs of the {_WORDS[part]} rows"].encode())
         return digest.hexdigest()
+
+    def digests(self) -> dict[str, str]:
+        """Hash everything that training reads of the data, by its name in messages."""
+        found = {"class names": hashlib.sha256("\n".join(self.class_names).encode()).hexdigest()}
+        for part, rows in self.parts.items():
+            name, trusted = f"{_WORDS.get(part, part)} rows", rows.trusted
+            found[f"ids of the {name}"] = hashlib.sha256("\n".join(map(str, rows.ids)).encode()).hexdigest()
+            found[f"inputs of the {name}"] = digest_inputs(rows.x)
+            found[f"labels of the {name}"] = _hash_numbers(rows.label)
+            found[f"true labels of the {name}"] = _hash_numbers(rows.clean)
+            is_any = trusted is not None and bool(trusted.any())
+            found[f"confirmed rows (data.trusted) among the {name}"] = _hash_numbers(trusted if is_any else None)
+        return found
+
+
+_WORDS = {"train": "training", "validation": "held-out"}
+"""What messages call the parts; test sets have their own names."""
+
+
+def _hash_numbers(numbers: Tensor | None) -> str:
+    return "" if numbers is None else hashlib.sha256(numbers.numpy().tobytes()).hexdigest()
 
 
 def refuse_not_finite(x: Inputs, ids: np.ndarray, source: str, part: str = "") -> None:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from surelabel.console import BarDisplay, bar_terminal
+from surelabel.console import BarDisplay, bar_terminal, printable
 from surelabel.jobs.training_process import Report, TrainingProgress
 from surelabel.jobs.trial import Trial
 
@@ -164,7 +164,7 @@ class Bars(BarDisplay, ProgressDisplay):
             self.bar.remove_task(self.runs.pop(name))
         for name, run in overview.running.items():
             if name not in self.runs:
-                self.runs[name] = self.bar.add_task(name, total=run.num_epochs, details="")
+                self.runs[name] = self.bar.add_task(printable(name), total=run.num_epochs, details="")
             total = max(run.num_epochs, run.epoch)
             self.bar.update(self.runs[name], total=total, completed=run.epoch, details=run.accuracy)
 

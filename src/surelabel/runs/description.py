@@ -29,6 +29,7 @@ class Description(TypedDict):
     num_validation: Size
     tests: NotRequired[dict[str, Size]]
     fingerprint: str
+    digests: NotRequired[dict[str, str]]
     recorded: NotRequired[Recorded]
 
 

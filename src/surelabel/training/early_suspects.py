@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from surelabel.console import printable
 from surelabel.data.corpus import Corpus
 from surelabel.engine.loop import Engine, Progress
 from surelabel.engine.record import SampleRecord
@@ -99,10 +100,5 @@ def describe(found: dict[str, Any]) -> str:
     for suspect in found["suspects"]:
         is_learned = suspect["predicted"] == suspect["given"]
         now = "learned late" if is_learned else f"predicted {suspect['predicted']}"
-        lines.append(_printable(f"  {suspect['id']}: given {suspect['given']}, {now}"))
+        lines.append(printable(f"  {suspect['id']}: given {suspect['given']}, {now}", keep=""))
     return "\n".join(lines)
-
-
-def _printable(text: str) -> str:
-    """Replace control codes: ids and class names come from the data."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)

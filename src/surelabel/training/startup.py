@@ -16,6 +16,7 @@ from surelabel.config import RunConfig
 from surelabel.core.collective import world_size
 from surelabel.data.corpus import Corpus
 from surelabel.errors import RunError
+from surelabel.files import checksum
 from surelabel.runs.run_dir import SCHEMA_VERSION, RunDir
 
 
@@ -42,6 +43,7 @@ def check_or_write(
     run_dir: RunDir, config: RunConfig, corpus: Corpus, manifest: noise.Manifest | None, device: torch.device
 ) -> None:
     """Write the files that describe the run, or check that data and noise have not changed."""
+    digests = _digests(run_dir, config, corpus)
     data = {
         "schema": SCHEMA_VERSION,
         "class_names": list(corpus.class_names),
@@ -50,12 +52,11 @@ def check_or_write(
         "num_train": len(corpus.train),
         "num_validation": 0 if corpus.validation is None else len(corpus.validation),
         "tests": {name: len(rows) for name, rows in corpus.tests.items()},
-        "fingerprint": corpus.fingerprint(),
+        "fingerprint": corpus.fingerprint(digests),
+        "digests": digests,
     }
     if run_dir.is_prepared:
-        _check_noise(run_dir, manifest)
-        if run_dir.data() != data:
-            raise RunError(f"{run_dir.path}: the data have changed since this run began; start a new run")
+        _check_data(run_dir, run_dir.data(), data, manifest)
         if run_dir.config() != config:
             run_dir.write_config(config)
         return
@@ -65,6 +66,31 @@ def check_or_write(
         run_dir.write_json("noise.json", manifest.to_dict())
     run_dir.write_table("labels.parquet", _label_columns(corpus))
     run_dir.write_json("data.json", data)
+
+
+def _digests(run_dir: RunDir, config: RunConfig, corpus: Corpus) -> dict[str, str]:
+    """Hash everything that training reads: the data, and the files of weights that it starts from.
+
+    A backbone whose features are cached is kept in the run; a saved state replaces a warm start.
+    """
+    found, files = corpus.digests(), dict[str, Path]()
+    if config.model.weights is not None and not config.model.cache_features:
+        files["model.weights"] = Path(config.model.weights)
+    if config.train.warm_start is not None and not run_dir.state_file.exists():
+        files["train.warm_start"] = RunDir(config.train.warm_start).weights_file
+    return found | {name: checksum(file) for name, file in files.items() if file.is_file()}
+
+
+def _check_data(run_dir: RunDir, begun: dict[str, Any], data: dict[str, Any], manifest: noise.Manifest | None) -> None:
+    """Raise if anything that training reads has changed, and say what."""
+    before, now = begun["digests"], data["digests"]
+    ignored = {"train.warm_start"} if run_dir.state_file.exists() else set()
+    changed = [name for name in {**now, **before} if before.get(name) != now.get(name) and name not in ignored]
+    if all(name.startswith("labels") for name in changed):
+        _check_noise(run_dir, manifest)  # other noise makes other labels
+    if changed or {**begun, "digests": {}} != {**data, "digests": {}}:
+        what = f" ({', '.join(changed)})" if changed else ""
+        raise RunError(f"{run_dir.path}: the data have changed since this run began{what}; start a new run")
 
 
 def _check_noise(run_dir: RunDir, manifest: noise.Manifest | None) -> None:
