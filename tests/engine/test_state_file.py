@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from surelabel.engine.state_file import DTYPES, TREE, read_state, write_state
@@ -107,7 +108,7 @@ def test_what_it_cannot_hold_is_named(value):
 )
 def test_a_forged_tree_is_refused(tmp_path, tree):
     save_file({"0": torch.zeros(1)}, tmp_path / "a", {TREE: tree})
-    with pytest.raises((ValueError, KeyError, TypeError, RecursionError)):
+    with pytest.raises((ValueError, KeyError, TypeError, RecursionError, SafetensorError)):
         read_state(tmp_path / "a", CPU)
 
 

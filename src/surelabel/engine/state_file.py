@@ -8,6 +8,7 @@ JSON's lists are lists, and its numbers, texts, booleans and null are Python's. 
 writer would copy all tensors first.
 """
 
+import functools
 import json
 import math
 import os
@@ -61,12 +62,15 @@ def read_state(path: str | os.PathLike[str], device: torch.device, is_mapped: bo
     """Read a state; if `is_mapped`, tensors are read from the file when they are used."""
     from safetensors import safe_open
 
+    def read(name: str) -> Tensor:
+        """Copy a tensor; a file of its own lets go of what was read of it."""
+        with safe_open(Path(path), "pt", device=str(device)) as file:
+            tensor: Tensor = file.get_tensor(name).clone()
+        return tensor
+
     with safe_open(Path(path), "pt", device=str(device)) as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no dictionary
         tree = json.loads((file.metadata() or {})[TREE])
-    if not is_mapped:
-        tensors = {name: tensor.clone() for name, tensor in tensors.items()}
-    return _unpack(tree, tensors.__getitem__)
+        return _unpack(tree, functools.cache(file.get_tensor if is_mapped else read))
 
 
 def _pack(value: Any, tensors: list[Tensor], places: dict[Any, int]) -> Any:
