@@ -1,16 +1,22 @@
 """Runs on a Ray cluster of two nodes on this machine, one of which loses a worker."""
 
 import contextlib
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import pytest
+import torch
 
+from surelabel import api
+from surelabel.config import validate
 from surelabel.errors import ConfigError, RunError
-from surelabel.jobs import Job, RayBackend, ray_node, run_all
-from surelabel.jobs.ray_node import pack_run, unpack_run
+from surelabel.jobs import Job, RayBackend, Trial, run_all
+from surelabel.jobs.ray_backend import train_in_place
+from surelabel.jobs.training_process import write_config
 from surelabel.runs.run_dir import RunDir
 
 SETTINGS = {
@@ -59,59 +65,101 @@ def processes_of(folder):
     return [line for line in lines if folder in line]
 
 
+@pytest.fixture
+def relative(trial, tmp_path, monkeypatch, blobs, call):
+    """Two trials whose paths are relative to another folder than that of the cluster."""
+    monkeypatch.chdir(tmp_path)
+    assert blobs.parent == tmp_path
+    Path("labels.csv").write_text("id,label\n0,1\n")
+    Path("trusted.csv").write_text("id,label\n1,2\n")
+    call("noise", "blobs.npz", "--noise", "symmetric:0.2", "--out", "noisy.npy")
+    first = trial(source="blobs.npz", labels="labels.csv", trusted="trusted.csv")
+    network = api.load(api.fit(trial(epochs=1, source="blobs.npz").config, "run")).method.network
+    torch.save(network.backbone.state_dict(), "weights.pth")
+    second = trial(seed=3, source="blobs.npz").config.model_dump(mode="json")
+    noise = {"kind": "file", "path": "noisy.npy"}
+    model = {**second["model"], "weights": "weights.pth"}
+    return first, Trial({}, validate({**second, "noise": noise, "model": model}))
+
+
 @pytest.mark.training
 @pytest.mark.timeout(900)  # starting workers takes long on a busy machine
-def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, killer, blobs):
-    long, from_file = trial(epochs=150), trial("car", source=str(blobs))
-    broken = trial(seed=1, source=str(blobs), labels="missing.csv")
+def test_trials_complete_though_a_worker_is_killed(two_nodes, trial, tmp_path, killer, relative):
+    long, broken = trial(epochs=150), trial(seed=1, source="blobs.npz", labels="missing.csv")
     watcher = killer(long.name, kills_parent=True)  # the Ray worker
-    backend = RayBackend(two_nodes, shared=False)
-    result = run_all([long, from_file, broken], tmp_path / "apart", backend=backend, progress=watcher)
-    assert sorted(result.done) == sorted([long.name, from_file.name])
+    result = run_all([long, *relative, broken], "out", backend=RayBackend(two_nodes), progress=watcher)
+    assert list(result.failed) == [broken.name], result.failed
     assert "missing.csv" in result.failed[broken.name]
+    assert sorted(result.done) == sorted([long.name, *(one.name for one in relative)])
     assert len(watcher.of(long.name)) == 2
-    run = RunDir.open(tmp_path / "apart" / "runs" / long.name)
-    assert run.is_done
+    run = RunDir.open(tmp_path / "out" / "runs" / long.name)
     assert [row["epoch"] for row in run.metrics()] == list(range(1, 151))
-    assert len(run.samples()) == len(run.labels())
     assert not list(Path.home().iterdir()), "nothing is written to the home folder"
-    (scratch,) = tmp_path.glob("surelabel-*")
-    assert not list((scratch / "runs").glob("*/done")), "runs that arrived are removed"
-    another = trial("car", seed=2, source=str(blobs))
-    assert run_all([long, from_file, another], tmp_path / "apart", backend=backend).done == [another.name]
 
 
-def test_a_node_keeps_a_run_until_it_has_arrived(trial, tmp_path, monkeypatch, blobs):
-    one = trial(epochs=1, source=str(blobs))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(ray_node, "_this_node", lambda: "this")
-    order = ray_node.NodeJob(Job(one.name, one.config, tmp_path / "elsewhere"), "folder-id", False, {})
-    *_, first = ray_node.train_on_node(order)
-    monkeypatch.setattr("subprocess.Popen", None)  # it is not trained again
-    (again,) = ray_node.train_on_node(order)
-    assert again.files == first.files
-    assert RunDir(order.on_own_disk().path).is_done
-    ray_node.remove_copy(order)
-    assert not order.on_own_disk().path.exists()
+@pytest.mark.parametrize("missing", ["out", "here"])
+def test_a_node_that_does_not_share_the_disk_refuses_the_job(trial, tmp_path, missing):
+    one, places = trial(), {"out": tmp_path / "out", "here": tmp_path / "here"}
+    job = Job(one.name, one.config, places["out"])
+    if missing == "here":
+        write_config(job)
+    with pytest.raises(RunError, match=rf"{missing}.*: the node .* does not see it; use a disk that all nodes share"):
+        next(train_in_place(job, places["here"]))
+    assert not job.path.exists()
 
 
-def test_files_come_back_unchanged_and_others_are_refused(trial, tmp_path, blobs):
-    from surelabel import api
+LISTENING = """
+import sys
+from pathlib import Path
+from tests.jobs.test_ray_backend import list_listening
+from surelabel.config import validate
+from surelabel.jobs import ProgressDisplay, RayBackend, Trial, run_all
 
-    one = trial(epochs=1, source=str(blobs))
-    there = api.fit(one.config, tmp_path / "there")
-    files = pack_run(there.path)
-    assert "state.safetensors" not in files
-    unpack_run(files, tmp_path / "here", one.config)
-    assert RunDir.open(tmp_path / "here").samples() == there.samples()
-    for wrong in ("../evil", "a/b", ".hidden", "state.safetensors", ""):
-        with pytest.raises(RunError, match="which a run does not have"):
-            unpack_run({**files, wrong: b""}, tmp_path / "other", one.config)
-    with pytest.raises(RunError, match="not as bytes"):
-        unpack_run({**files, "notes": print}, tmp_path / "other", one.config)
-    with pytest.raises(RunError, match="came back without done"):
-        unpack_run({name: data for name, data in files.items() if name != "done"}, tmp_path / "other", one.config)
-    assert not (tmp_path / "other").exists()
+class Display(ProgressDisplay):
+    def update(self, overview):
+        if overview.running:
+            found.update(list_listening())
+
+found = set()
+config = {"data": {"source": "blobs.npz"}, "train": {"epochs": 30, "threads": 1, "second_opinion": False}}
+outcome = run_all([Trial({}, validate(config))], "out", backend=RayBackend("local"), progress=Display())
+print(sorted(found), outcome.failed)
+"""
+
+
+def list_listening():
+    """Yield the addresses at which this session's processes listen, from /proc."""
+    inodes = set()
+    for pid in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.getsid(int(pid.name)) == os.getsid(0):
+                inodes |= {str(file.readlink()) for file in (pid / "fd").iterdir()}
+    for table, width in (("tcp", 8), ("tcp6", 32)):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == "0A" and f"socket:[{words[9]}]" in inodes:
+                yield words[1][:width]
+
+
+@pytest.mark.training
+@pytest.mark.timeout(900)
+def test_a_local_cluster_listens_on_this_machine_only(tmp_path, blobs):
+    pytest.importorskip("ray")
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
+    home = {"HOME": str(tmp_path / "home"), "MPLCONFIGDIR": str(tmp_path / "matplotlib")}
+    (tmp_path / "home").mkdir()
+    ended = subprocess.run(
+        [sys.executable, "-c", LISTENING],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path, **home},
+        start_new_session=True,  # by which the processes of this cluster are known
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    loopback = ["0000000000000000FFFF00000100007F", "0100007F"]
+    assert ended.stdout == f"{loopback} {{}}\n"
+    assert not list((tmp_path / "home").iterdir()), "no token is written to the home folder"
 
 
 def test_missing_ray_names_the_package_to_install(monkeypatch):

@@ -1,4 +1,4 @@
-"""Train jobs as tasks of a Ray cluster; their files end up where local runs put them."""
+"""Train jobs as tasks of a Ray cluster, on a disk that its nodes share."""
 
 import contextlib
 import os
@@ -12,49 +12,39 @@ from types import TracebackType
 from typing import Any, Self
 
 from surelabel import files
-from surelabel.config import DataConfig, RunConfig
-from surelabel.errors import ConfigError, SurelabelError, missing_package
+from surelabel.errors import ConfigError, RunError, SurelabelError, missing_package
 from surelabel.jobs.local_backend import on_one_device
-from surelabel.jobs.ray_node import (
-    STOP_SECONDS,
-    NodeJob,
-    NodeReport,
-    make_folder_id,
-    remove_copy,
-    train_on_node,
-    unpack_run,
-)
-from surelabel.jobs.training_process import Ending, Report
+from surelabel.jobs.training_process import POLL_SECONDS, Ending, Report, TrainingProcess, write_config
 from surelabel.jobs.trial import Job
+from surelabel.runs.run_dir import RunDir
+
+STOP_SECONDS = 60.0
+"""How long a run may take to save its state when it is cancelled or loses its Ray worker."""
+LOCAL_SETTINGS = {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+"""A cluster on this machine writes no token to the home folder and listens on loopback only."""
+LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class _Task:
     """A job on the cluster, and Ray's generator of its reports."""
 
-    node_job: NodeJob
+    job: Job
     reports: Any
-
-    @property
-    def job(self) -> Job:
-        return self.node_job.job
 
 
 class RayBackend:
     """The Ray cluster at `address`: auto, host:port, or local to start one on this machine.
 
-    Nodes need surelabel and the data at the configured paths; single data files that only this
-    machine has are sent to them. A node that sees the folder trains in it; any other node trains in
-    its temporary folder and sends the finished run back. `shared` sets which; None finds out.
+    Nodes need surelabel, and a disk that they share with this machine: they read the data at the
+    configured paths, as seen from the current folder, and write runs in place.
     """
 
     retries = 3
 
-    def __init__(self, address: str = "auto", *, shared: bool | None = None) -> None:
-        self.address, self.shared = address, shared
+    def __init__(self, address: str = "auto") -> None:
+        self.address = address
         self.tasks: list[_Task] = []
-        self.sent_files: dict[str, Any] = {}
-        self.removals: list[Any] = []
         self.cleanup = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -64,7 +54,7 @@ class RayBackend:
         except BaseException:
             self.cleanup.close()
             raise
-        self.train = self.ray.remote(train_on_node)
+        self.train = self.ray.remote(train_in_place)
         return self
 
     def _connect(self) -> None:
@@ -82,6 +72,9 @@ class RayBackend:
                 f"ray: no cluster at {self.address}: {text}; expected auto, host:port, or local"
             ) from None
         self.cleanup.callback(self.ray.shutdown)
+        if self.address == "local" and (found := self.ray.util.get_node_ip_address()) != LOOPBACK:
+            wanted = " ".join(f"{name}={value}" for name, value in LOCAL_SETTINGS.items())
+            raise ConfigError(f"ray: would listen on {found}, because it was imported before; set {wanted}")
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -94,11 +87,6 @@ class RayBackend:
             while self.tasks and time.monotonic() < end:
                 self.poll(0.5)
             self.tasks.clear()
-            if self.removals:
-                self.ray.wait(self.removals, num_returns=len(self.removals), timeout=STOP_SECONDS)
-            # Another call may connect again; references do not outlive the connection.
-            self.removals.clear()
-            self.sent_files.clear()
 
     @property
     def has_room(self) -> bool:
@@ -109,27 +97,17 @@ class RayBackend:
         """Hand a job to the cluster."""
         train = job.config.train
         threads = min(train.threads or 1, self._largest_node("CPU"))
-        config = on_one_device(job.config, threads).model_copy(update={"data": _with_absolute_paths(job.config.data)})
-        node_job = NodeJob(
-            replace(job, config=config), make_folder_id(job.folder), self.shared, self._send_files(config)
-        )
+        job = replace(job, config=on_one_device(job.config, threads))
+        write_config(job)  # a node that does not see it does not share the disk
         wants_gpu = train.device in ("auto", "cuda") and self.ray.cluster_resources().get("GPU", 0) > 0
         options = {"num_cpus": threads, "num_gpus": int(wants_gpu), "name": job.name}
         # No retries by Ray: the runner counts and shows them, on every backend alike.
-        reports = self.train.options(**options, max_retries=0, num_returns="streaming").remote(node_job)
-        self.tasks.append(_Task(node_job, reports))
+        reports = self.train.options(**options, max_retries=0, num_returns="streaming").remote(job, Path.cwd())
+        self.tasks.append(_Task(job, reports))
 
     def _largest_node(self, resource: str) -> int:
         """Return the most that any node has of a resource: a task that wants more never starts."""
         return max([1, *(int(node["Resources"].get(resource, 0)) for node in self.ray.nodes() if node["Alive"])])
-
-    def _send_files(self, config: RunConfig) -> dict[str, Any]:
-        """Put data files of this machine into the cluster's store, for nodes that lack them."""
-        paths = [path for path in (config.data.source, config.data.test) if path is not None and Path(path).is_file()]
-        for path in paths:
-            if path not in self.sent_files:
-                self.sent_files[path] = self.ray.put(Path(path).read_bytes())
-        return {path: self.sent_files[path] for path in paths}
 
     def poll(self, timeout: float) -> list[Report]:
         """Return what has happened since the last call; wait up to `timeout` seconds for news."""
@@ -145,9 +123,10 @@ class RayBackend:
     def _read(self, task: _Task) -> Report:
         name = task.job.name
         try:
-            return self._receive(task, self.ray.get(next(task.reports)))
+            report: Report = self.ray.get(next(task.reports))
+            return report
         except self.ray.exceptions.RayTaskError as error:
-            self._append_log(task.job, str(error))
+            files.append_line(task.job.log_file, str(error).rstrip("\n"))
             return Report(name, ending=Ending(" ".join(str(error.cause).split())))
         except self.ray.exceptions.RayError as error:
             first_line = str(error).strip().partition("\n")[0]
@@ -157,35 +136,36 @@ class RayBackend:
         except (SurelabelError, OSError) as error:
             return Report(name, ending=Ending(str(error)))
 
-    def _receive(self, task: _Task, found: NodeReport) -> Report:
-        if found.log:
-            self._append_log(task.job, found.log)
-        if found.files is not None:
-            unpack_run(found.files, task.job.path, task.job.config)
-            self._remove_copy(task.node_job, found.node)
-        return found.report
 
-    def _append_log(self, job: Job, text: str) -> None:
-        job.log_file.parent.mkdir(parents=True, exist_ok=True)
-        files.append_line(job.log_file, text.rstrip("\n"))
+def train_in_place(job: Job, started_in: Path) -> Iterator[Report]:
+    """Train in the caller's folder, and yield reports; this is the Ray task."""
+    for place in (job.config_file, started_in):
+        if not place.exists():
+            raise RunError(f"{place}: the node {socket.gethostname()} does not see it; use a disk that all nodes share")
+    _wait_for_lock(job.path)
+    process = TrainingProcess(job, folder=started_in)
+    try:
+        while True:
+            report = process.poll()
+            if report is None:
+                time.sleep(POLL_SECONDS)
+                continue
+            yield report
+            if report.ending is not None:
+                return
+    finally:
+        process.stop_or_kill(STOP_SECONDS)
 
-    def _remove_copy(self, node_job: NodeJob, node: str) -> None:
-        """Let the node that trained remove its copy; if the node is gone, so is the copy."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        strategy = NodeAffinitySchedulingStrategy(node, soft=False)
-        options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": strategy}
-        self.removals.append(self.ray.remote(remove_copy).options(**options).remote(node_job))
-
-
-def _with_absolute_paths(data: DataConfig) -> DataConfig:
-    """Return the settings with absolute paths: workers run in another folder."""
-    paths = {field: getattr(data, field) for field in ("source", "root", "test")}
-    # A source of one word is the name of a data set, even if a folder here has the same name.
-    if Path(data.source).name == data.source and not Path(data.source).is_file():
-        del paths["source"]
-    found = {field: path for field, path in paths.items() if path is not None and Path(path).exists()}
-    return data.model_copy(update={field: str(Path(path).absolute()) for field, path in found.items()})
+def _wait_for_lock(path: Path) -> None:
+    """Wait until the process of an earlier task, whose Ray worker died, has saved its state."""
+    end = time.monotonic() + STOP_SECONDS
+    while (path / "lock").is_file() and time.monotonic() < end:
+        try:
+            with RunDir(path).locked():
+                return
+        except RunError:
+            time.sleep(POLL_SECONDS)
 
 
 def _check_address(address: str) -> None:
@@ -204,10 +184,9 @@ def _short_folder() -> Iterator[str]:
 
 
 def _import_ray(address: str) -> Any:
-    """Import Ray, without usage reports; a local cluster writes no token to the home folder."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if address == "local":
-        os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    """Import Ray, without usage reports; it reads its settings when it is imported."""
+    for name, value in {"RAY_USAGE_STATS_ENABLED": "0", **(LOCAL_SETTINGS if address == "local" else {})}.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError:

@@ -65,15 +65,13 @@ class Report:
 class TrainingProcess:
     """A process that trains a job; `poll` reads what it has written."""
 
-    def __init__(self, job: Job, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, job: Job, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> None:
+        """Start it with these variables, in a folder that relative paths begin at."""
         self.job, self.run = job, RunDir(job.path)
         self.progress: TrainingProgress | None = None
         self.metrics_stamp: tuple[int, int] | None = None
         self.done_since: float | None = None
-        for file in (job.config_file, job.log_file):
-            file.parent.mkdir(parents=True, exist_ok=True)
-        content = json.dumps(job.config.model_dump(mode="json"), indent=2) + "\n"
-        files.replace_text(job.config_file, content, files.unlisted)
+        write_config(job)
         job.start_file.unlink(missing_ok=True)
         with files.opened(job.log_file) as log:
             self.log_start = self.log_read = os.fstat(log).st_size
@@ -85,6 +83,7 @@ class TrainingProcess:
                 stderr=log,
                 # Ctrl-C in a terminal reaches its whole session; we tell the process when to stop.
                 start_new_session=True,
+                cwd=folder,
                 env={**launcher.without_launcher(os.environ), **_environment(job.config), **(environment or {})},
             )
 
@@ -160,6 +159,14 @@ class TrainingProcess:
         if code == FAILED and (lines := self.read_log().split("\n")[:-1]):
             return Ending(lines[-1])
         return Ending(f"its process died with {_describe(code)}; see {self.job.log_file}", can_resume=True)
+
+
+def write_config(job: Job) -> None:
+    """Write the configuration that a training process reads."""
+    for file in (job.config_file, job.log_file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    content = json.dumps(job.config.model_dump(mode="json"), indent=2) + "\n"
+    files.replace_text(job.config_file, content, files.unlisted)
 
 
 def _environment(config: RunConfig) -> dict[str, str]:
