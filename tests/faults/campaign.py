@@ -25,6 +25,8 @@ from hangs import run_hangs
 from hostile import run_hostile
 from judge_inputs import judge
 from kills import run_kills
+from label_types import run_types
+from paths import run_paths
 from side_files import run_side_files
 from tally import Options, Tally
 
@@ -51,7 +53,9 @@ PARTS: dict[str, Callable[[Options], Tally]] = {
     "disks": run_disks,
     "hostile": run_hostile,
     "hangs": run_hangs,
+    "types": run_types,
     "side_files": run_side_files,
+    "paths": run_paths,
 }
 
 
