@@ -26,7 +26,9 @@ from hangs import run_hangs
 from hostile import run_hostile
 from judge_inputs import judge
 from kills import run_kills
+from label_types import run_types
 from outputs import run_outputs
+from paths import run_paths
 from services import run_services
 from side_files import run_side_files
 from tally import Options, Tally
@@ -59,7 +61,9 @@ PARTS: dict[str, Callable[[Options], Tally]] = {
     "writers": run_writers,
     "environment": run_environment,
     "outputs": run_outputs,
+    "types": run_types,
     "side_files": run_side_files,
+    "paths": run_paths,
 }
 
 

@@ -71,6 +71,10 @@ class CommandGroup(typer.core.TyperGroup):
             code = _failed(str(error))
         except OSError as error:
             code = _failed(describe_os_error(error))
+        except MemoryError as error:
+            code = _failed(
+                f"not enough memory: {str(error) or 'the system has no more'}; surelabel plan says what is needed"
+            )
         except typer.Abort:
             code = 130
         except Exception as error:

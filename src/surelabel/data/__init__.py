@@ -18,7 +18,7 @@ from surelabel.data.images.load import fit_to_shape
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.relabel import relabel
 from surelabel.data.sources import array_files, folder
-from surelabel.data.sources.checks import list_some, refuse_lost_classes
+from surelabel.data.sources.checks import fitting_in_memory, list_some, refuse_lost_classes
 from surelabel.data.sources.interface import Parts, Rows, Source
 from surelabel.data.sources.objects import OBJECT_SOURCES, is_object, read_object
 from surelabel.data.sources.tables import parquet_folder, table_file
@@ -38,6 +38,11 @@ def load_corpus(config: DataConfig, data: Any = None, encoder: Encoder | None = 
     Text and categories become features by the `encoder` of a run, or by one that is fitted to the
     training rows.
     """
+    with fitting_in_memory(config.source):
+        return _load_corpus(config, data, encoder)
+
+
+def _load_corpus(config: DataConfig, data: Any, encoder: Encoder | None) -> Corpus:
     config = config if encoder is None else config.model_copy(update=encoder.settings)
     parts = _read_parts(config, data)
     tests = parts.tests if config.test is None else {"test": _read_test(config, parts)}

@@ -5,6 +5,7 @@ Also the way back from pixels to a picture, and the threads that decode many ima
 
 import errno
 import functools
+import io
 import logging
 import os
 import time
@@ -157,8 +158,12 @@ def _open_image(encoded: Encoded, position: int) -> Iterator[tuple[Image.Image, 
     try:
         with encoded.open(position) as file, Image.open(file, formats=_formats()) as image:
             yield image, file
-    except (Unreadable, UnexpectedHeader, MemoryError):
+    except (Unreadable, UnexpectedHeader):
         raise
+    except MemoryError:
+        with encoded.open(position) as file:
+            size = file.seek(0, io.SEEK_END)
+        raise DataError(f"{encoded.name(position)}: does not fit into memory ({size:,} bytes on disk)") from None
     except Image.DecompressionBombError:
         limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
         raise Unreadable(f"more than {limit} pixels, Pillow's limit against decompression bombs") from None

@@ -19,6 +19,7 @@ from surelabel.config import DataConfig
 from surelabel.data.inputs import Inputs, LazyInputs, MappedInputs, Shape, available_memory
 from surelabel.data.sources.array_conversion import channels_first, check_inputs, input_tensor
 from surelabel.data.sources.arrays import ALIASES, ARRAY_NAMES, make_inputs, make_parts
+from surelabel.data.sources.checks import fitting_in_memory
 from surelabel.data.sources.interface import Parts
 from surelabel.errors import DataError
 from surelabel.files import refuse_special_file
@@ -84,7 +85,8 @@ def _read_npy(source: Path, config: DataConfig) -> dict[str, np.ndarray | LazyIn
     arrays: dict[str, np.ndarray | LazyInputs] = {"x": _read_or_map(source)}
     beside = [path for path in label_files(source) if path.is_file()]
     if beside:
-        arrays["y"] = np.array(_map_array(beside[0]))
+        with fitting_in_memory(beside[0]):
+            arrays["y"] = np.array(_map_array(beside[0]))
     elif config.labels is None:
         expected = " or ".join(path.name for path in label_files(source))
         hint = "or name a .csv with id and label as data.labels (--labels)"
@@ -114,7 +116,10 @@ def _readable(source: str | Path, kind: str, objects: str = "it holds Python obj
     """Turn whatever NumPy raises into one line; Python objects are refused, not unpickled."""
     refuse_special_file(Path(source))
     try:
-        yield
+        with fitting_in_memory(source):
+            yield
+    except DataError:
+        raise
     except FileNotFoundError:
         raise DataError(f"{source}: no such file") from None
     # A damaged or foreign file: BadZipFile, zlib.error, OSError, EOFError or ValueError.

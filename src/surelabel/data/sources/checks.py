@@ -1,7 +1,9 @@
 """Checks that several sources make, and how their errors list many things."""
 
+import contextlib
+import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +42,23 @@ def download_stores(root: Path) -> list[Path]:
     """Return where links may lead if the root is a download of the Hugging Face hub."""
     base = root.resolve()
     return [folder.parent / "blobs" for folder in (base, *base.parents) if folder.name == "snapshots"]
+
+
+@contextlib.contextmanager
+def fitting_in_memory(source: str | Path) -> Iterator[None]:
+    """Turn a lack of memory into one line that names the file that is read, and its size."""
+    try:
+        yield
+    except MemoryError as error:  # also those of NumPy and Arrow
+        reason = " ".join(str(error).split())
+    except OSError as error:
+        if error.errno != errno.ENOMEM:
+            raise
+        reason = "the system has no room to map it"
+    else:
+        return
+    size = f"{Path(source).stat().st_size:,} bytes on disk" if Path(source).is_file() else "its files"
+    raise DataError(f"{source}: does not fit into memory ({size}{reason and f'; {reason}'})")
 
 
 def refuse_lost_classes(before: np.ndarray, after: np.ndarray, where: str) -> None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from surelabel.data.sources.checks import fitting_in_memory
 from surelabel.data.sources.tables.table import Table
 from surelabel.errors import DataError
 from surelabel.files import refuse_special_file
@@ -50,11 +51,12 @@ class _Content(NamedTuple):
 
 def read_csv(source: str, allow_short_rows: bool = True) -> Table:
     """Read all columns as text; the cells that a short row lacks are blank."""
-    file = _open(source)
-    header = _read_header(file)
-    table = _read_with_arrow(file, header)
-    if table is None:
-        table = _read_row_by_row(file, header, allow_short_rows)
+    with fitting_in_memory(source):
+        file = _open(source)
+        header = _read_header(file)
+        table = _read_with_arrow(file, header)
+        if table is None:
+            table = _read_row_by_row(file, header, allow_short_rows)
     columns = [column.strip() for column in header]
     return Table(table.rename_columns(columns), source, Path(source).parent, partial(_name_row, file), is_typed=False)
 

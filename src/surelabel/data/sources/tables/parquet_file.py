@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from surelabel.data.sources.checks import refuse_not_utf8
+from surelabel.data.sources.checks import fitting_in_memory, refuse_not_utf8
 from surelabel.data.sources.labels import name_classes
 from surelabel.data.sources.tables.columns import Roles, holds_bytes
 from surelabel.data.sources.tables.content import JUDGED_ROWS
@@ -99,7 +99,8 @@ def _readable(path: Path) -> Iterator[None]:
     refuse_not_utf8(path)
     refuse_special_file(path)
     try:
-        yield
+        with fitting_in_memory(path):
+            yield
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
