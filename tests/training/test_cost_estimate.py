@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from surelabel.cli import app
 from surelabel.config import validate
+from surelabel.training import cost_estimate
 from surelabel.training.cost_estimate import plan
 
 
@@ -87,7 +89,24 @@ def test_a_run_needs_no_more_memory_than_the_plan_says(tmp_path):
 def test_time_is_the_timed_step_for_every_step_of_the_run(repeated):
     found = plan(config_for(repeated, epochs=40))
     assert (found.epochs, found.batches) == (40, 3)
-    assert found.total_seconds == pytest.approx(found.step_seconds * (40 * 3 + 40 * 6 / 8 / 3))
+    assert found.total_seconds - found.other_seconds == pytest.approx(found.step_seconds * (40 * 3 + 40 * 6 / 8 / 3))
+
+
+def test_time_has_the_start_and_the_verdict_on_all_rows(repeated, monkeypatch):
+    clock = iter(range(10**6))  # a second passes whenever somebody looks at it
+    judged = []
+
+    def judge(_config, corpus, columns):
+        judged.append((len(corpus.train), len(columns["quality"])))
+        return [next(clock) for _ in range(100)]
+
+    monkeypatch.setattr(cost_estimate, "JUDGED_ROWS", 5)
+    monkeypatch.setattr(cost_estimate.second_opinion, "judge_run", judge)
+    monkeypatch.setattr(cost_estimate, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    found = plan(config_for(repeated, epochs=40))
+    assert judged == [(5, 5)]
+    # Imports; one second each for reading, starting and the calibration; 101 for 5 of 20 rows.
+    assert found.other_seconds == cost_estimate.IMPORT_SECONDS + 1 + 1 + 1 + 101 * 20 / 5
 
 
 def test_nothing_is_left_behind(repeated, tmp_path, monkeypatch):

@@ -55,7 +55,9 @@ def _describe_plan(settings: RunConfig, found: "Plan") -> Iterator[str]:
     pace = f"{found.epochs} epochs of {found.batches:,} steps, {1000 * found.step_seconds:.0f} ms each"
     if settings.train.num_folds:
         pace += f", then {settings.train.num_folds} folds"
-    yield f"Time: about {_duration_text(found.total_seconds)} ({settings.method.name}: {pace}, as the first steps went)"
+    besides = f"start and verdict {_duration_text(found.other_seconds)}"
+    total = _duration_text(found.total_seconds)
+    yield f"Time: about {total} ({settings.method.name}: {pace}, as the first steps went; {besides})"
     for text in found.warnings:
         yield f"Note: {text}"
     num_rows = found.sizes["train"]

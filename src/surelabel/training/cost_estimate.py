@@ -1,6 +1,7 @@
 """Estimate the cost of a run before it starts.
 
-The estimate has sizes, class balance, duplicates, memory, and time from a few timed steps.
+The estimate has sizes, class balance, duplicates and memory. The time is that of a few timed steps,
+of the start of the run, and of a verdict on some rows.
 """
 
 import contextlib
@@ -10,9 +11,11 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from surelabel import noise
@@ -22,15 +25,18 @@ from surelabel.core.mapped_store import MappedStore
 from surelabel.core.state import SampleStore
 from surelabel.data.corpus import Corpus
 from surelabel.data.duplicates import DuplicateGroup, find_duplicates, find_leaked_rows, hash_rows
+from surelabel.data.encoding.encode import encode_all
 from surelabel.data.inputs import Inputs
 from surelabel.data.neighbours import CHUNK_VALUES, MOST_ROWS
 from surelabel.engine.loop import Interrupted
 from surelabel.engine.record import SampleRecord
 from surelabel.engine.signals import stop_on_signals
 from surelabel.runs.run_dir import RunDir
-from surelabel.runs.samples import DENSE_UP_TO, NUM_KEPT
+from surelabel.runs.samples import DENSE_UP_TO, NUM_KEPT, TopK
 from surelabel.training import build, head, second_opinion
 from surelabel.training.session import train
+from surelabel.verdicts.calibration import CurveCalibration
+from surelabel.verdicts.evidence import TRAINED
 from surelabel.verdicts.probe import affordable_landmarks
 from surelabel.verdicts.row_readers import WHOLE_VALUES
 
@@ -40,6 +46,10 @@ FIRST_STEPS, TIMED_STEPS, LONGEST = 2, 12, 15.0
 """Slow first steps that are not timed, steps that are timed, and seconds after which to stop."""
 EVALUATION_SHARE = 1 / 3
 """The cost of a batch without a backward pass, as a fraction of a training step."""
+IMPORT_SECONDS = 3.0
+"""Seconds in which Python starts and imports what a run needs."""
+JUDGED_ROWS = 1000
+"""Rows whose verdict is timed."""
 OPTIMISER_COPIES = {"sgd": 3, "adamw": 4}
 """Numbers per weight in training: the weight, its gradient, and the state of the optimiser."""
 
@@ -77,6 +87,8 @@ class Plan:
     """Batches of the first epoch."""
     step_seconds: float
     """Median of the timed steps."""
+    other_seconds: float
+    """The start, the comparison of networks, the second opinion and the verdict."""
     total_seconds: float
     warnings: list[str] = field(default_factory=list)
 
@@ -86,6 +98,7 @@ class _Stopwatch(Silent):
 
     def __init__(self) -> None:
         self.times: list[float] = []
+        self.created = time.perf_counter()
         self.batches, self.epochs = 0, 0
         self.warnings: list[str] = []
 
@@ -104,6 +117,10 @@ class _Stopwatch(Silent):
         return len(self.times) > FIRST_STEPS + TIMED_STEPS or self.times[-1] - self.times[0] > LONGEST
 
     @property
+    def start_seconds(self) -> float:
+        return self.times[0] - self.created
+
+    @property
     def step_seconds(self) -> float:
         steps = [after - before for before, after in zip(self.times, self.times[1:], strict=False)]
         return statistics.median(steps[FIRST_STEPS:] or steps)
@@ -111,11 +128,14 @@ class _Stopwatch(Silent):
 
 def plan(config: RunConfig) -> Plan:
     """Inspect the data and train a few steps in a temporary folder."""
+    begun = time.perf_counter()
     corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
+    start = IMPORT_SECONDS + time.perf_counter() - begun
     groups, shared = _find_duplicates(corpus)
     uses = _count_bytes(config, corpus)
     watch = _time_steps(config, corpus, manifest)
     sizes = {name: len(rows) for name, rows in _parts(corpus).items()}
+    other = start + watch.start_seconds + _comparison_seconds(config, corpus, watch) + _verdict_seconds(config, corpus)
     return Plan(
         sizes=sizes,
         class_counts=_class_counts(corpus),
@@ -128,8 +148,8 @@ def plan(config: RunConfig) -> Plan:
         epochs=watch.epochs,
         batches=watch.batches,
         step_seconds=watch.step_seconds,
-        total_seconds=_total_seconds(config, watch, sum(sizes.values()) - sizes["train"])
-        + _comparison_seconds(config, corpus, watch),
+        other_seconds=other,
+        total_seconds=_epoch_seconds(config, watch, sum(sizes.values()) - sizes["train"]) + other,
         warnings=watch.warnings,
     )
 
@@ -225,9 +245,31 @@ def _comparison_seconds(config: RunConfig, corpus: Corpus, watch: _Stopwatch) ->
     return 0.0 if comparison is None else watch.step_seconds * comparison.num_visits / config.train.batch_size
 
 
-def _total_seconds(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:
+def _epoch_seconds(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:
     """Return the seconds of all epochs and evaluations at the pace of the timed steps."""
     # Each of N folds trains on (N - 1) / N of the rows.
     training = watch.epochs * watch.batches * max(1, config.train.num_folds)
     evaluated = watch.epochs / config.train.evaluate_every * num_evaluated / config.train.batch_size
     return watch.step_seconds * (training + EVALUATION_SHARE * evaluated)
+
+
+def _verdict_seconds(config: RunConfig, corpus: Corpus) -> float:
+    """Return the seconds of the second opinion and the verdict, from those on some of the rows."""
+    num_rows, rng = sum(map(len, corpus.labelled_parts)), np.random.default_rng(config.train.seed)
+    chosen = np.sort(rng.permutation(len(corpus.train))[:JUDGED_ROWS])
+    some = replace(encode_all(replace(corpus, train=corpus.train.subset(chosen), tests={})), validation=None)
+    given, p = some.train.label.numpy(), rng.dirichlet(np.ones(corpus.num_classes), len(chosen)).astype(np.float32)
+    soft = TopK.from_dense(p, given)
+    columns = {
+        "given": given,
+        "verdict": np.full(len(given), TRAINED),
+        "quality": p[np.arange(len(given)), given],
+        "first_learned": rng.integers(0, config.train.epochs + 1, len(given)),
+        "target": soft,
+        "probability": soft,
+    }
+    begun = time.perf_counter()
+    second_opinion.judge_run(config, some, columns)
+    judged = time.perf_counter()
+    CurveCalibration.fit(columns)  # takes as long for many rows as for some
+    return (judged - begun) * num_rows / len(given) + time.perf_counter() - judged
