@@ -38,7 +38,7 @@ def imported(node: ast.AST, is_nested: bool = False):
             names = [alias.name for alias in child.names]
         elif isinstance(child, ast.ImportFrom) and child.level == 0:
             names = [child.module]
-        for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"surelabel"}:
+        for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"surelabel", "__main__"}:
             yield INSTEAD.get(name, name), is_nested
         if not _is_type_checking(child):
             yield from imported(child, is_nested or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))

@@ -11,7 +11,7 @@ import torch
 from surelabel import api
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.reporting import write_report
-from surelabel.runs.run_dir import RunDir
+from surelabel.runs.run_dir import OPINION_FILE, SCHEMA_VERSION, RunDir
 from surelabel.training import build
 from surelabel.verdicts import audit
 
@@ -130,8 +130,10 @@ def made_run(path: Path, template: RunDir, num_samples: int, num_classes: int) -
     columns |= {"prediction": suggested, "quality": share, "suggested": suggested, "suggested_probability": share}
     columns |= {"given_probability": share, "mean_given_probability": share, "mean_margin": share, "tau": share}
     columns |= {"first_learned": zero, "forgotten": zero, "target": one_hot, "probability": one_hot}
+    columns |= {"p_wrong": 1 - share, "p_wrong_low": 0 * share, "p_wrong_high": 1 + 0 * share}
     run.write_table("samples.parquet", columns)
-    data = {"schema": 1, "class_names": names, "input_shape": [3, 224, 224], "num_train": num_samples}
+    run.write_json(OPINION_FILE, {})
+    data = {"schema": SCHEMA_VERSION, "class_names": names, "input_shape": [3, 224, 224], "num_train": num_samples}
     run.write_json("data.json", data | {"num_validation": 0, "tests": {}, "fingerprint": ""})
     run.write_json("done", {"epochs": 6, "last": json.loads((path / "metrics.jsonl").read_text().splitlines()[-1])})
     return run
