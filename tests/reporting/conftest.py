@@ -11,9 +11,10 @@ import torch
 from surelabel import api
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.reporting import write_report
-from surelabel.runs.run_dir import RunDir
+from surelabel.runs.run_dir import CALIBRATION_FILE, SCHEMA_VERSION, RunDir
 from surelabel.training import build
 from surelabel.verdicts import audit
+from surelabel.verdicts.calibration import CurveCalibration
 
 NAMES = ("<img src=http://evil.example/x onerror=alert(1)>", 'dog & "$cat$"', "z\u00e8bre \u6f22\u202e\x07")
 
@@ -130,8 +131,10 @@ def made_run(path: Path, template: RunDir, num_samples: int, num_classes: int) -
     columns |= {"prediction": suggested, "quality": share, "suggested": suggested, "suggested_probability": share}
     columns |= {"given_probability": share, "mean_given_probability": share, "mean_margin": share, "tau": share}
     columns |= {"first_learned": zero, "forgotten": zero, "target": one_hot, "probability": one_hot}
-    run.write_table("samples.parquet", columns)
-    data = {"schema": 1, "class_names": names, "input_shape": [3, 224, 224], "num_train": num_samples}
+    calibration = CurveCalibration.fit({name: np.asarray(values) for name, values in columns.items()})
+    run.write_table(CALIBRATION_FILE, calibration.to_columns())
+    run.write_table("samples.parquet", columns | {"p_wrong": calibration.p_wrong})
+    data = {"schema": SCHEMA_VERSION, "class_names": names, "input_shape": [3, 224, 224], "num_train": num_samples}
     run.write_json("data.json", data | {"num_validation": 0, "tests": {}, "fingerprint": ""})
     run.write_json("done", {"epochs": 6, "last": json.loads((path / "metrics.jsonl").read_text().splitlines()[-1])})
     return run
