@@ -18,6 +18,7 @@ PLACES = re.compile("FILE|DIR|FOLDER|ROOT|RUN|PATH|DATA")
 """Metavars of options that name files or folders."""
 INPUTS = {
     *("--root", "--test", "--labels", "--trusted", "--features", "--warm-start", "--config", "--from"),
+    "--image-root",
     *("--scores", "--against", "--data"),
 }
 
