@@ -38,7 +38,7 @@ def run_environment(options: Options) -> Tally:
     trained = copy(scene, options.folder / "trained")
     stopped = copy(scene, options.folder / "stopped")
     assert run(scenes.fit_words("car"), trained, save_every=0).code == 0
-    assert run(scenes.fit_words("car"), stopped, fatal="run/state.pt", save_every=0).was_killed
+    assert run(scenes.fit_words("car"), stopped, fatal="run/state.safetensors", save_every=0).was_killed
     for number in range(tally.planned):
         random = options.random("environment", number)
         command, variables = random.choice(COMMANDS), draw(random)
