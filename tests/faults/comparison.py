@@ -8,7 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 from safetensors.numpy import load_file
 
-IGNORED_FILES = {"env.json", "lock", "checksums.json"}
+IGNORED_FILES = {"env.json", "lock", "checksums.json", ".surelabel-outputs"}
+"""Where and when it ran, and lists of checksums of files that contain a time."""
 IGNORED_KEYS = {"seconds", "samples_per_second", "time", "run", "sha256"}
 """How long it took, when, where, and hashes of files that contain a time."""
 TIME = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00)?")
