@@ -77,7 +77,7 @@ def judge_new(
     drifts = list(_find_drift(run, probability, nearness, confidence))
     columns = describe_rows(new, SPLIT, HELD_OUT) | _predicted(new, probability, tau)
     soft = {name: columns.pop(name) for name in ("target", "probability")}
-    by_input, power, texts = probability, None, [SEEN.format(run=run.path)]
+    by_input, power, in_doubt, texts = probability, None, None, [SEEN.format(run=run.path)]
     if len(new) >= least_rows(num_classes):
         logits = np.log(np.maximum(probability, np.finfo(np.float32).tiny))
         opinion = second_opinion({}, given, num_classes, extra={"network": logits})
@@ -87,7 +87,7 @@ def judge_new(
         low, high = np.where(is_unlike, 0.0, judged.low), np.where(is_unlike, 1.0, judged.high)
         calibration: Calibration = RowCalibration(judged.p_wrong, low, high)
         soft[TRUE_CLASS] = judged.true_class
-        by_input, power = judged.by_input, judged.power
+        by_input, power, in_doubt = judged.by_input, judged.power, judged.may_follow_inputs
         columns["rival"] = rival_of(by_input).astype(np.float32)
     else:
         calibration = _of_held_out(run, columns["quality"])
@@ -104,6 +104,7 @@ def judge_new(
         combine(columns, soft, model.class_names),
         calibration,
         power=power,
+        may_follow_inputs=in_doubt,
         caveats=caveats,
         basis=[*texts, *_reassure(drifts)],
         drifts=drifts,

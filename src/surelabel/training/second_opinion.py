@@ -185,7 +185,11 @@ def judge_rows(
         TRAINING_ODDS: judgement.training_odds.astype(np.float32),
         **inspect_inputs(features, judgement.by_input, neighbours),
     }
-    description = {"power": judgement.power, "experts": [expert._asdict() for expert in opinion.experts]}
+    description = {
+        "power": judgement.power,
+        "may_follow_inputs": judgement.may_follow_inputs,
+        "experts": [expert._asdict() for expert in opinion.experts],
+    }
     return Judged(judged, description, None if neighbours is None else neighbours.index.astype(np.int32))
 
 

@@ -21,7 +21,7 @@ from surelabel.verdicts.corrections import Rules
 from surelabel.verdicts.drift import Drift
 from surelabel.verdicts.random_sample import Combined
 from surelabel.verdicts.ranking import DECIDED, REMOVED, in_order, rank_rows, ranked_columns, sum_alternatives
-from surelabel.verdicts.reviewed import ReviewedCalibration, update
+from surelabel.verdicts.reviewed import ReviewedCalibration, Updater
 from surelabel.verdicts.table import Table
 
 SUSPICIOUS_FROM = 0.5
@@ -48,6 +48,7 @@ class Audit(Table):
         p_suggested: np.ndarray | None = None,
         training: advice.Training | None = None,
         power: float | None = None,
+        may_follow_inputs: bool | None = None,
         review: Review | None = None,
         damage: Damage | None = None,
         caveats: Sequence[str] = (),
@@ -69,6 +70,8 @@ class Audit(Table):
         self.power = power
         """How often a random label looks worse than the given one to the second opinion; None
         without one."""
+        self.may_follow_inputs = may_follow_inputs
+        """Whether mistakes may follow the inputs; None if that was not tested."""
         self.review = review
         """What people decided since the run ended; None if nothing."""
         self.damage = damage or Damage()
@@ -141,7 +144,12 @@ class Audit(Table):
         person who looks at random labels.
         """
         is_cleaned = advice.are_cleaned(self) and self.combined is None
-        return self.is_calibrated and self._width <= TOO_WIDE and not is_cleaned
+        return self.is_calibrated and self._width <= TOO_WIDE and not is_cleaned and not self.is_doubtful
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether mistakes may follow the inputs, and no random sample says how many there are."""
+        return bool(self.may_follow_inputs) and self.combined is None
 
     @property
     def is_rough(self) -> bool:
@@ -310,7 +318,10 @@ class Auditor:
     def __init__(self, run: RunDir) -> None:
         self.found = evidence.read(run)
         self.calibration = read_calibration(run, self.found.columns)
-        self.training, self.power = advice.training_of(run), run.second_opinion().get("power")
+        opinion = run.second_opinion()
+        self.training, self.power = advice.training_of(run), opinion.get("power")
+        self.may_follow_inputs = opinion.get("may_follow_inputs")
+        self.updater = Updater(self.calibration, bool(self.may_follow_inputs))
         self.caveats = run.data().get(RECORDED, {}).get("missing", ())
         self.reviews = ReviewReader(
             [str(id) for id in self.found.columns["id"]],
@@ -324,7 +335,7 @@ class Auditor:
     ) -> Audit:
         """Return the ranked table, with the decisions in the journal."""
         review = self.reviews.read(journal)
-        calibration = self.calibration if review is None else update(self.calibration, review.answers)
+        calibration = self.calibration if review is None else self.updater.update(review.answers)
         return assemble(
             self.found,
             calibration,
@@ -332,6 +343,7 @@ class Auditor:
             is_updated=calibration is not self.calibration,
             training=self.training,
             power=self.power,
+            may_follow_inputs=self.may_follow_inputs,
             damage=journal.damage(),
             caveats=self.caveats,
             min_probability=min_probability,

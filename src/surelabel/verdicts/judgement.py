@@ -9,6 +9,11 @@ find the same rows hard. A network that memorised its labels shows a ratio near 
 Bounds say what the model cannot know. A row whose true class is unclear from its input may be
 mislabelled or merely hard: its P(wrong) may be too high by as much as it is unclear, and too low by
 up to twice that. docs/decisions/0011 says how often such bounds hold the true rate.
+
+The noise model assumes that, given the true class, a mistake does not depend on the input. Where
+mistakes do follow the inputs, models learn them, and the labels that still disagree look like
+unclear inputs. So there is doubt if unclear inputs could hide far more wrong labels than contradict
+the other rows. Bounds then say nothing but that. docs/decisions/0030 has the measurements.
 """
 
 from dataclasses import dataclass
@@ -36,6 +41,16 @@ LEAST = 1e-9
 """No probability of evidence is closer to 0 or 1 than this."""
 PLANTED_ROWS = 20_000
 """Labels that are replaced to see whether that is found."""
+MISSED = 0.01
+"""Probability that a label is wrong in a way that nothing shows."""
+MOST_HIDDEN = 2.5
+"""How many times as many wrong labels as were found may hide in unclear inputs without doubt."""
+LEAST_UNCLEAR = 0.03
+"""No doubt if a smaller fraction of the labels is unclear."""
+FEW = 0.005
+"""Fraction of wrong labels that makes no difference to that."""
+FOLLOWING = 4.0
+"""In doubt, how many times as many labels may be wrong as unclear inputs could hide."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,8 @@ class Judgement:
     """(N,) log odds of P(wrong) by the second opinion; NaN for trusted labels."""
     training_odds: Array
     """(N,) what training adds to them; NaN if it says nothing."""
+    may_follow_inputs: bool = False
+    """Whether mistakes may follow the inputs: far more labels are unclear than contradictory."""
 
 
 def judge(
@@ -87,9 +104,13 @@ def judge(
     shifts = _shifts(first[judged], np.quantile(rates, [TAIL, 1 - TAIL]))
     p_wrong, lower, upper = (np.where(known, 0.0, expit(odds + shift)) for shift in (0.0, *shifts))
     unclear = np.where(known, 0.0, 1 - seen.by_input.max(1))
-    low = np.maximum(0, lower - unclear)
     # Without sharpening, wrong labels may hide in the softness of predictions altogether.
-    high = upper + (1 - upper) * np.minimum(1, (1 + 1 / model.sharpness) * unclear)
+    hidden = np.minimum(1, (1 + 1 / model.sharpness) * unclear)
+    low = np.maximum(0, lower - unclear)
+    high = 1 - (1 - upper) * (1 - hidden) * np.where(known, 1, 1 - MISSED)
+    in_doubt = _may_follow_inputs(first[judged], unclear[judged], hidden[judged])
+    if in_doubt:
+        low, high = np.zeros_like(low), _raise_all(p_wrong, high, judged)
     return Judgement(
         p_wrong,
         np.minimum(low, p_wrong),
@@ -99,7 +120,23 @@ def judge(
         _power(model, logits, given, judged, seed),
         by_opinion,
         by_training,
+        in_doubt,
     )
+
+
+def _may_follow_inputs(p_wrong: Array, unclear: Array, hidden: Array) -> bool:
+    """Return whether unclear inputs could hide far more wrong labels than were found."""
+    is_much = hidden.mean() + FEW > MOST_HIDDEN * (p_wrong.mean() + FEW)
+    return bool(is_much and unclear.mean() > LEAST_UNCLEAR)
+
+
+def _raise_all(p_wrong: Array, high: Array, judged: Labels) -> Array:
+    """Return upper bounds for mistakes that follow the inputs: no row is certain to be right."""
+    mean = high[judged].mean()
+    most = min(1.0, p_wrong[judged].mean() + FOLLOWING * (mean - p_wrong[judged].mean()))
+    raised = high.copy()
+    raised[judged] += (most - mean) / max(1 - mean, LEAST) * (1 - high[judged])
+    return raised
 
 
 def _trust_all(given: Labels, num_classes: int) -> Judgement:

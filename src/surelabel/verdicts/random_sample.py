@@ -1,13 +1,8 @@
-"""Estimate the number of wrong labels from answers to a simple random sample.
+"""What answers to a simple random sample of labels say of the number of wrong ones.
 
 The answers alone give an exact interval (Clopper and Pearson, for draws without replacement). With
-P(wrong) they give a narrower one: the sample says how far P(wrong) is off on average, and P(wrong)
-of all other rows is known. Its interval is that of Gaffke for the mean of bounded values, which for
-P(wrong) = 0 is the one of Clopper and Pearson; it holds whatever P(wrong) is worth.
-
-The model's own interval is combined with it as prior and likelihood. With probability DOUBT the
-model's interval means nothing and every number is as likely: if the sample contradicts the model,
-the combined interval becomes the one of the sample. docs/decisions/0014 has the reasons.
+the verdict they give a narrower one: `recalibration` has the posterior over what P(wrong) may be,
+and `Combined` the number of wrong labels that follows from it.
 """
 
 from collections.abc import Callable
@@ -16,19 +11,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+
+from surelabel.verdicts.recalibration import WIDER
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 Ends = tuple[float, float]
 
 LEVEL = 0.95
-"""Level of the intervals that are combined."""
-DOUBT = 0.5
-"""Prior probability that the model's interval means nothing."""
-NUM_POINTS = 4001
-"""Numbers of wrong labels at which the combination is computed, at most."""
-NUM_DRAWS = 4000
+"""Level of the intervals that are compared."""
 
 
 @dataclass(frozen=True)
@@ -72,31 +63,9 @@ class Sample:
 
         return float(hypergeom.sf(count - 1, self.num_labels, in_all, self.size))
 
-    def assisted(self, p_wrong: Array, is_known: Mask) -> tuple[float, Ends]:
-        """Return the estimate and interval with the help of P(wrong); `is_known` rows are certain.
-
-        P(wrong) of the sampled rows must not depend on their answers.
-        """
-        rows, wrong, skipped = (values[self.is_own] for values in (self.rows, self.is_wrong, self.is_skipped))
-        rest = ~is_known
-        rest[rows] = False
-        errors = wrong - p_wrong[rows]
-        fixed = float(p_wrong[is_known].sum() + wrong.sum() + p_wrong[rest].sum())
-        if not rest.any():
-            return fixed + skipped.sum() / 2, (fixed, fixed + float(skipped.sum()))
-        weights = np.random.default_rng(0).standard_exponential((NUM_DRAWS, len(rows) + 1))
-        weights /= weights.sum(1, keepdims=True)
-        # One more row than was seen, the worst possible one, stands for all that were not.
-        lowest, highest = -p_wrong[rest].max(), 1 - p_wrong[rest].min()
-        low = np.quantile(weights[:, 1:] @ errors + weights[:, 0] * lowest, (1 - LEVEL) / 2)
-        high = np.quantile(weights[:, 1:] @ (errors + skipped) + weights[:, 0] * highest, (1 + LEVEL) / 2)
-        middle = (errors + skipped / 2).mean()
-        size = float(rest.sum())
-        return fixed + skipped.sum() / 2 + size * middle, (fixed + size * low, fixed + skipped.sum() + size * high)
-
 
 def _search(largest: int, holds: Callable[[int], bool]) -> int:
-    """Return the smallest number at which a condition holds that goes on holding above."""
+    """Return the smallest n from which the condition holds."""
     low, high = 0, largest
     while low < high:
         middle = (low + high) // 2
@@ -106,49 +75,38 @@ def _search(largest: int, holds: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True)
 class Combined:
-    """The number of wrong labels by the model and a random sample together."""
+    """The number of wrong labels by the verdict and a random sample together."""
 
     sample: Sample
     by_model: Ends
-    """The model's interval, as numbers of labels."""
-    by_sample: Ends
-    """The sample's interval, with the help of P(wrong)."""
+    """The interval of the verdict, as numbers of labels."""
     points: Array
     """(G,) numbers of wrong labels."""
-    cumulative: Array
-    """(G,) probability that at most so many are wrong."""
+    at_most: tuple[Array, Array]
+    """(G,) P(at most so many are wrong), if skipped labels are right, and if they are wrong."""
+    contradicts: bool
+    """Whether the answers contradict the verdict."""
+    limits: Ends | None
+    """The interval of the verdict if it holds; answers then never widen it."""
 
     @property
-    def contradicts(self) -> bool:
-        """Whether the two intervals have nothing in common."""
-        return self.by_model[1] < self.by_sample[0] or self.by_sample[1] < self.by_model[0]
+    def by_sample(self) -> Ends:
+        """The interval after the answers."""
+        return self.interval(LEVEL)
 
     @property
     def num_wrong(self) -> float:
         """The median."""
-        return self._quantile(0.5)
+        return sum(self._quantile(0.5, cumulative) for cumulative in self.at_most) / 2
 
     def interval(self, confidence: float) -> Ends:
         """Return the least and the largest plausible number of wrong labels."""
-        return self._quantile((1 - confidence) / 2), self._quantile((1 + confidence) / 2)
+        tail = WIDER * (1 - confidence) / 2
+        low, high = self._quantile(tail, self.at_most[0]), self._quantile(1 - tail, self.at_most[1])
+        if self.limits is not None and confidence >= LEVEL:
+            low, high = max(low, self.limits[0]), min(high, self.limits[1])
+        return min(low, self.num_wrong), max(high, self.num_wrong)
 
-    def _quantile(self, level: float) -> float:
-        place = int(np.searchsorted(self.cumulative, level))
+    def _quantile(self, level: float, cumulative: Array) -> float:
+        place = int(np.searchsorted(cumulative, level))
         return float(self.points[min(place, len(self.points) - 1)])
-
-
-def combine(sample: Sample, by_model: tuple[float, Ends], by_sample: tuple[float, Ends], possible: Ends) -> Combined:
-    """Combine two estimates with their intervals; `possible` are the numbers that can be true."""
-    points = np.unique(np.round(np.linspace(*possible, NUM_POINTS)))
-    prior, likelihood = (_split_normal(points, *estimate) for estimate in (by_model, by_sample))
-    mass = (1 - DOUBT) * prior * likelihood + DOUBT * likelihood / len(points)
-    cumulative = np.cumsum(mass) / mass.sum()
-    return Combined(sample, by_model[1], by_sample[1], points, cumulative)
-
-
-def _split_normal(points: Array, estimate: float, ends: Ends) -> Array:
-    """Return (G,) probabilities: half above and half below the estimate, normal each."""
-    edges = np.concatenate([[-np.inf], (points[1:] + points[:-1]) / 2, [np.inf]])
-    below, above = (max(abs(end - estimate) / ndtri((1 + LEVEL) / 2), 0.5) for end in ends)
-    mass: Array = np.diff(ndtr((edges - estimate) / np.where(edges < estimate, below, above)))
-    return np.maximum(mass, 1e-300)
