@@ -45,7 +45,7 @@ def flow(finished, tmp_path, monkeypatch):
 
 def test_audit_says_how_many_are_wrong_and_what_a_review_finds(flow, call, done):
     text = done("audit", "run", "--budget", "40")
-    assert "240 labels are wrong" in text
+    assert "240 labels contradict the other rows" in text
     assert "Wrong labels by given class" in text
     assert "A review of the first suspects:" in text
     found = json.loads(done("audit", "run", "--budget", "40", "--min-probability", "0.9", "--json"))

@@ -250,7 +250,7 @@ def test_the_summary_is_plain_and_the_sentences_give_the_numbers(run_of):
     assert content["noise_rate"] == pytest.approx(0.3, abs=0.03)
     assert len(content["transition_matrix"]) == 4
     text = " ".join(table.sentences())
-    assert f"About {table.noise_rate.num_wrong:.0f} of 600 labels are wrong" in text
+    assert f"About {table.noise_rate.num_wrong:.0f} of 600 labels contradict the other rows" in text
     assert "Look at the first 100: about 100 are wrong" in text
     assert "calibration error" in text
     assert table.warnings == []

@@ -136,7 +136,7 @@ def _final_figures(run: ReportedRun) -> dict[str, Any]:
         "Epochs": last.get("epoch"),
         "Labels": len(run.audit),
         "Labels that look wrong": f"{run.num_suspicious:,} ({suspicious})",
-        "Labels that are probably wrong": noise_rate_text(run),
+        "Estimated rate of wrong labels": noise_rate_text(run),
         "Test accuracy, last epoch": percent(test[-1]) if test else None,
         "Wrong labels memorised, last epoch": percent(memorised[-1]) if memorised else None,
         "AUROC of finding wrong labels": measured.get("quality_auroc"),

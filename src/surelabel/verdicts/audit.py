@@ -152,6 +152,17 @@ class Audit(Table):
         return bool(self.may_follow_inputs) and self.combined is None
 
     @property
+    def claim(self) -> str:
+        """What the estimated labels do or are: only a random sample tells how many are wrong."""
+        return "contradict the other rows" if self.combined is None else "are wrong"
+
+    @property
+    def is_vouched(self) -> np.ndarray:
+        """(N,) whether somebody looked at suspects that rank no higher."""
+        found = self.calibration
+        return found.vouched if isinstance(found, ReviewedCalibration) else np.zeros(len(self), dtype=bool)
+
+    @property
     def is_rough(self) -> bool:
         """Whether the estimated rate is only roughly known."""
         return self.can_tell and self._width > WIDE

@@ -24,6 +24,10 @@ LIKELY = 0.5
 """A suggestion is safe if it is right with at least this probability."""
 CLASS_CAP = 0.5
 """The default of the largest fraction of the labels of a class that may change."""
+AFTER_SAMPLE = 0.68
+"""Confidence that accepting does no harm, once a random sample has recalibrated P(wrong)."""
+MOST_LOOKS, LOOKS_A_MINUTE = 40, 10
+"""Suspects to look at where mistakes may follow the inputs, and how many take a minute."""
 MOST = 0.5
 """A class that would lose more than this fraction of its labels is named."""
 MOST_NAMED = 3
@@ -76,12 +80,25 @@ def accept(audit: "Audit", rules: Rules, may_change: np.ndarray | None = None) -
     wanted = (audit.p_wrong >= rules.min_probability) & (suggested != given) & among
     if rules.accept == ALL:
         return Accepted(capped(wanted, given, audit.p_wrong, rules.cap, among))
-    likely = wanted & (audit.p_suggested >= LIKELY)
+    likely = wanted & _is_likely(audit)
     doubt = _doubt(audit, wanted, likely)
     if doubt is not None:
         return Accepted(np.zeros(len(audit), dtype=bool), doubt)
     known = likely & ~np.isin(given, _unlearned(given, suggested, likely, rules.cap, among))
     return Accepted(capped(known, given, audit.p_wrong, rules.cap, among))
+
+
+def _is_likely(audit: "Audit") -> np.ndarray:
+    """Return (N,) whether each suggestion may be accepted.
+
+    It must be more likely right than wrong. Once a random sample has recalibrated P(wrong), it is
+    enough to be more likely right than the given label. Where mistakes may follow the inputs, only
+    suggestions count for whose ranks people's answers speak.
+    """
+    if audit.combined is not None:
+        return audit.p_suggested > 1 - audit.p_wrong
+    likely: np.ndarray = audit.p_suggested >= LIKELY
+    return likely & audit.is_vouched if audit.is_doubtful else likely
 
 
 def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None:
@@ -93,13 +110,16 @@ def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None
         return "training did not tell right labels from wrong ones"
     if advice.are_cleaned(audit) and audit.combined is None:
         return "these labels were cleaned before, and the network has learned nearly all of them"
-    if not audit.can_tell:
+    if audit.is_doubtful:
+        if not audit.is_vouched.any():
+            return _check_first(int(wanted.sum()))
+    elif not audit.can_tell:
         return f"the audit cannot tell how many labels are wrong: between {100 * low:.0f} and {100 * high:.0f} %"
-    if audit.p_suggested[wanted].mean() < LIKELY:
+    elif audit.combined is None and audit.p_suggested[wanted].mean() < LIKELY:
         # The best of many weak guesses are lucky guesses: they must not be accepted either.
         return "for most labels that look wrong, the network does not know a likely right one"
     rows = np.flatnonzero(likely)
-    fewest_wrong, _ = audit.calibration.interval(rows, audit.confidence)
+    fewest_wrong, _ = audit.calibration.interval(rows, audit.confidence if audit.combined is None else AFTER_SAMPLE)
     fewest_fixed = fewest_wrong * float((audit.p_suggested[rows] / audit.p_wrong[rows]).mean()) if len(rows) else 0
     if fewest_fixed <= len(rows) - fewest_wrong:
         return (
@@ -107,6 +127,16 @@ def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None
             "so accepting them could do more harm than good"
         )
     return None
+
+
+def _check_first(num_suspects: int) -> str:
+    """Return what has to be looked at before suggestions can be accepted."""
+    count = min(num_suspects, MOST_LOOKS)
+    minutes = max(1, round(count / LOOKS_A_MINUTE))
+    return (
+        f"mistakes may follow the inputs, so look at the first {count} of {num_suspects:,} suspects before "
+        f"({minutes} minute{'s'[: minutes != 1]}: surelabel review RUN); what proves right is then accepted"
+    )
 
 
 def _unlearned(

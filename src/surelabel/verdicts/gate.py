@@ -113,10 +113,10 @@ def check_labels(
     _check_arguments(max_wrong, class_max, against)
     checks: list[Check] = []
     if max_wrong is not None:
-        checks.append(_check_rate(ALL_LABELS, audit.noise_rate, max_wrong, accept_estimate, audit.can_tell))
+        checks.append(_check_rate(ALL_LABELS, audit.noise_rate, max_wrong, accept_estimate, audit))
     if class_max is not None:
         checks += [
-            _check_rate(f"class {name!r}", rate, class_max, accept_estimate, audit.can_tell)
+            _check_rate(f"class {name!r}", rate, class_max, accept_estimate, audit)
             for name, rate in _class_rates(audit).items()
             if rate.num_labels
         ]
@@ -133,17 +133,17 @@ def _check_arguments(max_wrong: float | None, class_max: float | None, against: 
             raise ConfigError(f"{name} {limit:g}: expected a fraction between 0 and 1, such as 0.02 for 2 %")
 
 
-def _check_rate(name: str, rate: Rate, limit: float, accept_estimate: bool, can_tell: bool) -> Check:
+def _check_rate(name: str, rate: Rate, limit: float, accept_estimate: bool, audit: Audit) -> Check:
     low, high = rate.interval or (0.0, 1.0)
     if accept_estimate:
         low = high = rate.rate or 0.0
     allowed = f"limit {percent(limit)}" + (" for the estimate" if accept_estimate else "")
-    if not can_tell:
+    if not audit.can_tell:
         return Check(name, UNKNOWN, CANNOT_TELL.format(rate.num_labels), allowed, rate, limit, low - limit)
     outcome = FAILED if low > limit else PASSED if high <= limit else UNKNOWN
     if outcome == UNKNOWN:
         allowed += ", which lies within the interval"
-    return Check(name, outcome, describe(rate), allowed, rate, limit, low - limit)
+    return Check(name, outcome, describe(rate, audit.claim), allowed, rate, limit, low - limit)
 
 
 def _compare(audit: Audit, baseline: Audit) -> Iterator[Check]:
@@ -152,12 +152,12 @@ def _compare(audit: Audit, baseline: Audit) -> Iterator[Check]:
         differing = sorted(set(audit.class_names) ^ set(baseline.class_names))
         some = ", ".join(map(repr, differing[:3])) + (", ..." if len(differing) > 3 else "")
         raise ConfigError(f"--against: the runs have different classes; only one of them has {some}")
-    can_tell = audit.can_tell and baseline.can_tell
-    yield _check_increase(ALL_LABELS, audit.noise_rate, baseline.noise_rate, can_tell)
+    claim = audit.claim if audit.can_tell and baseline.can_tell else None
+    yield _check_increase(ALL_LABELS, audit.noise_rate, baseline.noise_rate, claim)
     now, before = map(_class_rates, (audit, baseline))
     for name in audit.class_names:
         if now[name].num_labels and before[name].num_labels:
-            yield _check_increase(f"class {name!r}", now[name], before[name], can_tell)
+            yield _check_increase(f"class {name!r}", now[name], before[name], claim)
 
 
 def _class_rates(audit: Audit) -> dict[str, Rate]:
@@ -167,23 +167,24 @@ def _class_rates(audit: Audit) -> dict[str, Rate]:
     return {name: classes.rate_of(audit.calibration, where, confidence) for name, where in rows.items()}
 
 
-def _check_increase(name: str, now: Rate, before: Rate, can_tell: bool) -> Check:
+def _check_increase(name: str, now: Rate, before: Rate, claim: str | None) -> Check:
+    """Compare two rates; without a `claim` on what they count, nothing is known."""
     low, _ = now.interval or (0.0, 1.0)
     _, high = before.interval or (0.0, 1.0)
     rate, earlier = now.rate or 0.0, before.rate or 0.0
     noise = math.hypot(max(0.0, rate - low), max(0.0, high - earlier))
     allowed = f"baseline {percent(earlier)} and noise of {points(noise)} points"
     excess = rate - earlier - noise
-    outcome = UNKNOWN if not can_tell else FAILED if excess > 0 else PASSED
-    figure = describe(now) if can_tell else CANNOT_TELL.format(now.num_labels)
+    outcome = UNKNOWN if claim is None else FAILED if excess > 0 else PASSED
+    figure = describe(now, claim) if claim else CANNOT_TELL.format(now.num_labels)
     return Check(f"{name} against the baseline", outcome, figure, allowed, now, earlier + noise, excess)
 
 
-def describe(rate: Rate) -> str:
-    """Return a rate and its interval in words."""
+def describe(rate: Rate, what: str) -> str:
+    """Return a rate and its interval in words; `what` the labels are or do."""
     low, high = rate.interval or (0.0, 1.0)
     ends = f"{points(low)} to {percent(high)}"
-    return f"{percent(rate.rate or 0.0)} of {rate.num_labels:,} labels wrong ({ends})"
+    return f"{percent(rate.rate or 0.0)} of {rate.num_labels:,} labels {what} ({ends})"
 
 
 def percent(share: float) -> str:

@@ -31,6 +31,9 @@ DECIDED = "decided"
 """Column with the label that a person decided on, empty where nobody did; added after a review."""
 REMOVED = "(removed)"
 """In that column, rows for which none of the classes fits."""
+AS_LOOKS = 10.0
+"""Wrong labels that people had to find the right class of before their answers count as much as
+what the model says of its suggestions."""
 
 
 def sum_alternatives(
@@ -39,13 +42,22 @@ def sum_alternatives(
     """Return (K, K) expected counts by true and given class, and (N,) P(suggestion is right)."""
     given, suggested, p_wrong = (columns[name] for name in ("given", "suggested", "p_wrong"))
     joint = np.zeros((len(found.class_names), len(found.class_names)))
-    p_suggested = np.empty(len(given))
+    if_wrong = np.empty(len(given))
     for rows, share in found.alternatives():
+        if_wrong[rows] = share[np.arange(len(share)), suggested[rows]]
         if review is not None:
             _use_decisions(share, given[rows], review.labels[rows])
         joint += classes.joint_counts(given[rows], p_wrong[rows], share)
-        p_suggested[rows] = p_wrong[rows] * share[np.arange(len(share)), suggested[rows]]
-    return joint, p_suggested
+    if review is not None:
+        if_wrong *= _suggestions_kept(if_wrong, suggested, review)
+    return joint, p_wrong * if_wrong
+
+
+def _suggestions_kept(if_wrong: np.ndarray, suggested: np.ndarray, review: Review) -> float:
+    """Return what fraction of the suggestions expected to be right people found right."""
+    wrong = review.answers.is_wrong
+    right = float((review.labels == suggested)[wrong].sum())
+    return min(1.0, (AS_LOOKS + right) / (AS_LOOKS + float(if_wrong[wrong].sum())))
 
 
 def _use_decisions(share: np.ndarray, given: np.ndarray, labels: np.ndarray) -> None:

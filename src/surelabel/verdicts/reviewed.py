@@ -47,9 +47,11 @@ class Answers:
 class ReviewedCalibration(RowCalibration):
     """P(wrong) after a review; a random sample, if any, says how many are wrong in all."""
 
-    def __init__(self, rows: Rows, before: Calibration, combined: Combined | None = None) -> None:
+    def __init__(self, rows: Rows, before: Calibration, vouched: Mask, combined: Combined | None = None) -> None:
         super().__init__(*rows)
         self.before, self.combined = before, combined
+        self.vouched = vouched
+        """(N,) the rows that rank no lower than the last suspect that somebody looked at."""
         # With a random sample, the width of its interval says whether the rate is known.
         self.is_separated = before.is_separated or combined is not None
 
@@ -73,7 +75,7 @@ class ReviewedCalibration(RowCalibration):
     def reorder(self, order: np.ndarray) -> "ReviewedCalibration":
         """Return the same for rows in another order."""
         rows = self.p_wrong[order], self.low[order], self.high[order]
-        return ReviewedCalibration(rows, self.before, self.combined)
+        return ReviewedCalibration(rows, self.before, self.vouched[order], self.combined)
 
 
 class Updater:
@@ -95,12 +97,19 @@ class Updater:
         if sample is None or not sample.is_own.any():
             if not answers.is_decided.any():
                 return self.before
-            return ReviewedCalibration(self._settle(self.rows, answers, answers.is_decided), self.before)
+            settled = self._settle(self.rows, answers, answers.is_decided)
+            return ReviewedCalibration(settled, self.before, self._vouched(answers.is_decided))
         outside = answers.is_decided.copy()
         outside[sample.rows[sample.is_own]] = False
         rows, combined = self._after_sample(answers, sample, outside)
         rows = _move_to(self._settle(rows, answers, outside), answers.is_decided, combined.num_wrong)
-        return ReviewedCalibration(self._make_certain(rows, answers), self.before, combined)
+        return ReviewedCalibration(self._make_certain(rows, answers), self.before, self._vouched(outside), combined)
+
+    def _vouched(self, looked: Mask) -> Mask:
+        """Return (N,) the rows that rank no lower than the last of those `looked` at."""
+        rows = looked & (self.rows[2] > 0)
+        lowest = self.rows[0][rows].min() if rows.any() else np.inf
+        return self.rows[0] >= lowest
 
     def _settle(self, rows: Rows, answers: Answers, looked: Mask) -> Rows:
         """Let the answers on the rows `looked` at speak for suspects; make these rows certain."""

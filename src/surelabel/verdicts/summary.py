@@ -25,6 +25,11 @@ NOTEBOOK_ROWS = 10
 """What a notebook shows of the table."""
 STRONG = 0.75
 """If random labels look worse than the given ones less often, inputs hardly predict labels."""
+MAY_FOLLOW_INPUTS = (
+    "Mistakes may follow the inputs, as those of rules, word lists, language models and tired people do: many more "
+    "labels are unclear from their inputs than contradict the other rows. Models repeat such mistakes, so P(wrong) is "
+    "a rank here and no probability. To find out, check 100 labels at random on the review page."
+)
 NARROW = 0.02
 """A narrower interval for a rate is shown with a decimal."""
 
@@ -71,17 +76,15 @@ def as_html(audit: "Audit") -> str:
 
 def sentences(audit: "Audit") -> Iterator[str]:
     """Yield the figures in plain words, without those that the audit cannot tell."""
-    rate, after = audit.noise_rate, _after_review(audit)
+    after = _after_review(audit)
     if not audit.can_tell:
-        known = f" {_between(rate)}" if audit.is_calibrated else ""
-        yield _join(after, f"How many of the {rate.num_labels:,} labels are wrong is not known{known}.")
+        yield from (_join(after, text) for text in _unknown(audit))
         yield from audit.basis
         yield from _random_labels(audit)
         yield from _kinds(audit)
         yield from _truth(audit)
         return
-    count = f"{'Roughly' if audit.is_rough else 'About'} {rate.num_wrong:,.0f} of {rate.num_labels:,}"
-    yield _join(after, f"{count} labels are wrong: {_percent(rate.rate)} {_between(rate)}.")
+    yield _join(after, " ".join(_count(audit)))
     yield from audit.basis
     yield from _random_labels(audit)
     left = audit.p_wrong[: audit.num_open]
@@ -98,6 +101,29 @@ def sentences(audit: "Audit") -> Iterator[str]:
     yield from _worst_class(audit)
     yield from _kinds(audit)
     yield from _truth(audit)
+
+
+def _unknown(audit: "Audit") -> Iterator[str]:
+    """Yield what is known if the number of wrong labels is not."""
+    rate = audit.noise_rate
+    if not audit.is_doubtful:
+        known = f" {_between(rate)}" if audit.is_calibrated else ""
+        yield f"How many of the {rate.num_labels:,} labels are wrong is not known{known}."
+        return
+    yield (
+        f"About {rate.num_wrong:,.0f} of {rate.num_labels:,} labels contradict the other rows; "
+        f"how many are wrong is not known {_between(rate)}."
+    )
+
+
+def _count(audit: "Audit") -> Iterator[str]:
+    """Yield how many labels are wrong, and what that leaves out."""
+    rate = audit.noise_rate
+    many = f"{'Roughly' if audit.is_rough else 'About'} {rate.num_wrong:,.0f} of {rate.num_labels:,} labels"
+    yield f"{many} {audit.claim}: {_percent(rate.rate)} {_between(rate)}."
+    if audit.combined is None:
+        signs = ", of which there is no sign" if audit.may_follow_inputs is False else ""
+        yield f"Not counted: mistakes that follow the inputs{signs}."
 
 
 def _kinds(audit: "Audit") -> Iterator[str]:
@@ -224,6 +250,8 @@ def _unclear(audit: "Audit") -> Iterator[str]:
     low, high = audit.noise_rate.interval or (0.0, 1.0)
     if audit.is_rough:
         yield f"The number of wrong labels is uncertain: between {_percent(low)} and {_percent(high)}."
+    elif audit.is_doubtful:
+        yield MAY_FOLLOW_INPUTS
     elif audit.power is not None and not audit.can_tell and audit.combined is None:
         yield _cannot_tell(audit.power)
 
