@@ -136,3 +136,33 @@ class TestRowCalibration:
         rows = np.flatnonzero(np.isin(order, np.arange(50)))
         np.testing.assert_allclose(sorted(moved.p_wrong[rows]), sorted(table.p_wrong[:50]))
         assert moved.interval(rows, 0.95)[1] == pytest.approx(table.interval(slice(0, 50), 0.95)[1])
+
+
+def with_hard_rows_wrong(x, clean, rate, seed=0):
+    """Give the rows that are least clear their second class: mistakes that follow the inputs."""
+    centres = np.stack([x[clean == label].mean(0) for label in range(NUM_CLASSES)])
+    nearness = -((x[:, None] - centres) ** 2).sum(2)
+    own = nearness[np.arange(len(x)), clean]
+    nearness[np.arange(len(x)), clean] = -np.inf
+    hard = np.argsort(own - nearness.max(1))[: round(rate * len(x) / 0.8)]
+    hard = hard[np.random.default_rng(seed).random(len(hard)) < 0.8]
+    given = clean.copy()
+    given[hard] = nearness.argmax(1)[hard]
+    return given
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_mistakes_that_follow_the_inputs_raise_doubt_and_their_rate_is_within_the_bounds(rate):
+    x, _, clean = blobs(0.0, spread=0.8)
+    given = with_hard_rows_wrong(x, clean, rate)
+    found = judged(x, given)
+    assert found.p_wrong.mean() < 0.3 * (given != clean).mean()  # models repeat such mistakes
+    assert found.may_follow_inputs
+    assert found.low.mean() <= (given != clean).mean() <= found.high.mean()
+    assert not found.low.any()
+
+
+@pytest.mark.parametrize(("rate", "spread"), [(0.0, 1.5), (0.1, 1.2), (0.3, 1.2)])
+def test_mistakes_that_depend_on_the_class_alone_raise_none(rate, spread):
+    x, given, _ = blobs(rate, spread)
+    assert not judged(x, given).may_follow_inputs

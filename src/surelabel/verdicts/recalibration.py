@@ -173,9 +173,13 @@ class Posterior:
             ends.append(self.curves.p_wrong[place, np.arange(len(mean))])
         found = [values.astype(np.float64).copy() for values in self.curves.before]
         is_open = self.curves.is_open
+        order = np.argsort(self.curves.score, kind="stable")
         for values, now, start in zip(found, (mean, *ends), self.curves.start, strict=True):
             shift = np.interp(self.curves.score, self.curves.centre, logit(now) - logit(start))
-            values[is_open] = expit(logit(values[is_open].clip(LEAST, 1 - LEAST)) + shift)
+            moved = expit(logit(values[is_open].clip(LEAST, 1 - LEAST)) + shift)
+            if values is found[0]:  # the order of rows stays
+                moved[order] = np.maximum.accumulate(moved[order])
+            values[is_open] = moved
         p_wrong, low, high = found
         return p_wrong, np.minimum(low, p_wrong), np.maximum(high, p_wrong)
 
