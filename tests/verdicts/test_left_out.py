@@ -1,4 +1,4 @@
-"""Scores of a ridge regression without a row or its group, against regressions that were refitted."""
+"""Scores of a ridge regression without a row or its group, against models that were refitted."""
 
 import numpy as np
 import pytest

@@ -21,7 +21,7 @@ from surelabel.engine.trajectory import Trajectory
 from surelabel.engine.verdict import CHUNK, HISTORY, chunk_columns, describe_rows, join_chunks
 from surelabel.errors import DataError
 from surelabel.runs.run_dir import RECORDED, RunDir
-from surelabel.training.second_opinion import Judged, feature_sets, judge_rows, least_rows
+from surelabel.training.second_opinion import Judged, feature_sets, judge_rows, least_rows, look_around
 from surelabel.training.session import write_verdict
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.probe import second_opinion
@@ -166,8 +166,9 @@ def _last_prediction(record: SampleRecord, index: Tensor, num_classes: int) -> T
 def _second_opinion(sets: Mapping[str, np.ndarray], columns: dict[str, Any], num_classes: int) -> Judged | None:
     if not sets or len(columns["given"]) < least_rows(num_classes):
         return None
-    opinion = second_opinion(sets, columns["given"], num_classes)
-    return None if opinion is None else judge_rows(sets, opinion, columns, 0)
+    around = look_around(sets, None, 0)
+    opinion = second_opinion(sets, columns["given"], num_classes, group=around.group)
+    return None if opinion is None else judge_rows(opinion, around, columns, 0)
 
 
 def _list_missing(recorder: "Recorder", num_seen: int, found: Judged | None, final: np.ndarray | None) -> Iterator[str]:

@@ -35,21 +35,13 @@ class Groups:
         self._ends = np.cumsum(np.bincount(self.number[rows]))
 
     def gather(self, order: Labels, most: int) -> Labels:
-        """Return rows with those of a group together at its first one, and at most so many of it."""
-        number = self.number[order]
-        is_grouped, place = number >= 0, np.arange(len(order))
-        _, first, inverse, counts = np.unique(
-            number[is_grouped], return_index=True, return_inverse=True, return_counts=True
-        )
-        key = place.copy()
-        key[is_grouped] = place[is_grouped][first][inverse]
-        rank = np.zeros(len(order), dtype=np.int64)
-        by_group = np.argsort(inverse, kind="stable")
-        within = np.arange(len(inverse)) - np.repeat(np.cumsum(counts) - counts, counts)
-        rank[place[is_grouped][by_group]] = within
-        gathered: Labels = order[np.lexsort((rank, key))]
-        kept = rank[np.lexsort((rank, key))] < most
-        return gathered[kept]
+        """Return rows with each group together at its first row, and at most so many of a group."""
+        number = np.where(self.number[order] < 0, len(order) + order, self.number[order])
+        _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
+        place = np.argsort(first[inverse], kind="stable")
+        begins = first[inverse][place]
+        is_kept = np.arange(len(order)) - np.searchsorted(begins, begins) < most
+        return order[place[is_kept]]
 
     def batches(self, groups: Labels, num_columns: int) -> Iterator[Labels]:
         """Yield the rows (n, m) of n groups of m rows each, until all `groups` were read."""

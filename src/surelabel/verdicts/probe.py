@@ -167,8 +167,9 @@ def _standardise(x: Array, keep_scale: bool = False) -> Array:
 
 
 def _sample(num_rows: int, num_classes: int, rng: np.random.Generator, groups: Groups | None = None) -> Labels:
-    """Return the rows on which penalties and weights are compared: of groups as whole as possible."""
-    most, order = min(ROWS_TO_CHOOSE, VALUES_TO_CHOOSE // num_classes), rng.permutation(num_rows)
+    """Return the rows on which penalties and weights are compared, of groups all if possible."""
+    most = min(ROWS_TO_CHOOSE, VALUES_TO_CHOOSE // num_classes)
+    order: Labels = rng.permutation(num_rows)
     if groups is not None and most < num_rows:
         order = groups.gather(order, max(1, most // MOST_OF_ONE_GROUP))
     return np.sort(order[:most])
@@ -183,7 +184,7 @@ def _feature_maps(x: Array, num_classes: int, rng: np.random.Generator) -> Itera
     num_landmarks = affordable_landmarks(num_rows, num_classes)
     if num_landmarks < min(LEAST_LANDMARKS, num_rows):
         return
-    # A landmark may be a row of the group that is left out: kernel features are made without labels.
+    # A landmark may be a row of the group that is left out: features are made without labels.
     landmarks = x[rng.permutation(num_rows)[:num_landmarks]]
     for width in KERNEL_WIDTHS:
         yield f"gaussian {width:g}", _kernel_features(x, landmarks, width)
