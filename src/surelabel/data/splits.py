@@ -81,19 +81,19 @@ def split_stratified(
 def _split_groups(label: np.ndarray, fraction: float, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return which rows (N,) are split off: whole groups that bring classes closer, then others."""
     _, label, counts = np.unique(label, return_inverse=True, return_counts=True)
-    missing, left, is_taken = counts * fraction, counts.copy(), np.zeros(len(label), dtype=bool)
     together, alone = np.flatnonzero(group >= 0), rng.permutation(np.flatnonzero(group < 0))
+    num_alone = np.bincount(label[alone], minlength=len(counts))
+    missing, left, is_taken = (counts - num_alone) * fraction, counts.copy(), np.zeros(len(label), dtype=bool)
     _, number, sizes = np.unique(group[together], return_inverse=True, return_counts=True)
     rows = np.split(together[np.argsort(number, kind="stable")], np.cumsum(sizes)[:-1])
-    for one in np.lexsort((rng.random(len(sizes)), -sizes)).tolist():  # what is small fits in at the end
+    for one in rng.permutation(len(sizes)).tolist():
         classes, count = np.unique(label[rows[one]], return_counts=True)
         if (left[classes] > count).all() and (count * (2 * missing[classes] - count)).sum() > 0:
             is_taken[rows[one]] = True
             missing[classes] -= count
             left[classes] -= count
-    wanted = np.minimum(np.maximum(np.rint(missing), 0), left - 1)
+    wanted = np.clip(np.rint(missing + num_alone * fraction), 0, left - 1).astype(np.int64)
     by_class = alone[np.argsort(label[alone], kind="stable")]
-    num_alone = np.bincount(label[alone], minlength=len(counts))
     place = np.arange(len(by_class)) - np.repeat(np.cumsum(num_alone) - num_alone, num_alone)
     is_taken[by_class[place < np.repeat(wanted, num_alone)]] = True
     return is_taken
