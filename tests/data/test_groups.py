@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import surelabel
 from surelabel.api import make_config, object_in
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
@@ -77,6 +78,19 @@ def test_a_blank_group_is_a_group_of_its_own():
     numbers = np.where(PATIENT == "p2", np.nan, np.arange(24) // 4)
     for data in (frame(patient=numbers), {"x": frame()[["x", "z"]].to_numpy(), "y": LABEL, "patient": numbers}):
         assert (read(data, group="patient").train.group.numpy()[8:12] == -1).all()
+
+
+def test_new_rows_need_no_group_and_theirs_is_no_feature(tmp_path, done):
+    named = frame(patient=np.arange(24) // 4)
+    settings = {"train.epochs": 1, "train.threads": 1, "train.second_opinion": False}
+    run = surelabel.fit(named, tmp_path / "run", model="mlp", group="patient", settings=settings)
+    for new in (named, named.drop(columns="patient")):
+        assert len(surelabel.audit(run, data=new)) == 24
+        new.to_csv(tmp_path / "new.csv", index=False)
+        assert len(done("predict", run.path, tmp_path / "new.csv").splitlines()) == 25
+    arrays = {"x": named[["x", "z"]].to_numpy(), "y": LABEL}
+    run = surelabel.fit(arrays | {"patient": PATIENT}, tmp_path / "arrays", group="patient", settings=settings)
+    assert len(surelabel.audit(run, data=arrays)) == 24
 
 
 class TestBadInput:

@@ -99,7 +99,7 @@ class TrainingRows:
         if self._surroundings is None:
             with threadpool_limits(self.config.train.threads):
                 sets = feature_sets(self.parts, self.config.train.seed) if features is None else features
-                self._surroundings = look_around(sets, _groups_of(self.parts), self.config.train.seed)
+                self._surroundings = look_around(sets, groups_of(self.parts), self.config.train.seed)
         return self._surroundings
 
     @cached_property
@@ -182,7 +182,7 @@ def judge_run(
         return _judge(config, corpus, columns, extra, known)
 
 
-def _groups_of(parts: list[Examples]) -> np.ndarray | None:
+def groups_of(parts: list[Examples]) -> np.ndarray | None:
     """Return the group (N,) of the rows of all parts; None if no part has any."""
     if all(part.group is None for part in parts):
         return None

@@ -101,7 +101,7 @@ def _rows(
     clean = None
     if f"clean{suffix}" in arrays:
         clean = _label_names(arrays, f"clean{suffix}", len(x), class_names, config)
-    group = None if suffix else _groups(arrays, len(x), config)
+    group = None if suffix or shape is not None else _groups(arrays, len(x), config)
     return Rows(x, names, _ids(arrays, suffix, len(x), source), clean, group)
 
 
