@@ -84,10 +84,11 @@ def test_new_rows_need_no_group_and_theirs_is_no_feature(tmp_path, done):
     named = frame(patient=np.arange(24) // 4)
     settings = {"train.epochs": 1, "train.threads": 1, "train.second_opinion": False}
     run = surelabel.fit(named, tmp_path / "run", model="mlp", group="patient", settings=settings)
-    for new in (named, named.drop(columns="patient")):
+    for name, new in (("with", named), ("without", named.drop(columns="patient"))):
         assert len(surelabel.audit(run, data=new)) == 24
-        new.to_csv(tmp_path / "new.csv", index=False)
-        assert len(done("predict", run.path, tmp_path / "new.csv").splitlines()) == 25
+        new.to_csv(tmp_path / f"{name}.csv", index=False)
+        done("predict", run.path, tmp_path / f"{name}.csv")
+        assert len(pd.read_csv(run.path / f"predictions-{name}.csv")) == 24
     arrays = {"x": named[["x", "z"]].to_numpy(), "y": LABEL}
     run = surelabel.fit(arrays | {"patient": PATIENT}, tmp_path / "arrays", group="patient", settings=settings)
     assert len(surelabel.audit(run, data=arrays)) == 24
