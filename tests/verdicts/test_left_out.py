@@ -50,9 +50,9 @@ def test_scores_are_those_of_models_that_were_fitted_without_the_group(name, siz
 @pytest.mark.parametrize("size", [5, 30])
 def test_a_third_of_all_rows_is_left_out_exactly(size):
     x, given, _ = blobs(num_rows=240, size=size)
-    phi, group = maps_of(x)["linear"], groups_of(80, 40, 4, num_rows=240)
+    phi, group = maps_of(x)["linear"], groups_of(80, 40, 40, 4, num_rows=240)
     penalty, _, scores = probe._best_scores(phi, given, 4, np.arange(240), Groups(group))
-    for number in (7, 8, 9):
+    for number in (7, 8, 9, 10):
         apart = np.flatnonzero(group == number)
         np.testing.assert_allclose(scores[apart], refit(phi, given, 4, penalty, apart), atol=1e-4)
 

@@ -63,6 +63,8 @@ def check_groups(group: NDArray[Any], label: NDArray[Any], class_names: Sequence
             f"{where}: every class is in a single group, so that no other row shows what it looks like; expected "
             "groups that are not the labels (data.group)"
         )
+    text = "%s: %d groups hold %d of %d rows, and are left out together (data.group)"
+    _log.warning(text, where, len(np.unique(group[group != ALONE])), (group != ALONE).sum(), len(group))
     if single:
         text = "%s: all rows of a class are in one group, so its labels will look wrong: %s (data.group)"
         _log.warning(text, where, list_some(class_names[number] for number in single))

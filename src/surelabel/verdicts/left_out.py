@@ -112,7 +112,7 @@ class LeftOut:
         width = max(self.rotated.shape[1], self.shape[1])
         for members in self.groups.batches(np.unique(number[number >= 0]), width):
             is_large = members.shape[1] > self.rotated.shape[1] + 1
-            found = self._refit_without(members[0]) if is_large else self._solve_groups(members)
+            found = np.concatenate(list(map(self._refit_without, members))) if is_large else self._solve_groups(members)
             first, last = (
                 np.searchsorted(positions, members.ravel(), side, sorter=order) for side in ("left", "right")
             )
