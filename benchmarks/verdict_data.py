@@ -180,6 +180,32 @@ def digits(corrupt: Callable[[np.random.Generator, np.ndarray], np.ndarray]) -> 
     return make
 
 
+def tripled(rng: np.random.Generator, place: Path, _: Folders) -> Made:
+    """Write 500 digits three times each, with a little jitter and one label, and their groups."""
+    from sklearn.datasets import load_digits
+
+    found = load_digits()
+    rows = rng.choice(len(found.target), 500, replace=False)
+    x, clean = found.data[rows] / 16, found.target[rows]
+    return write_copies(place, x, flip(rng, clean, 0.2), clean, rng, has_groups=True)
+
+
+def copies(rng: np.random.Generator, place: Path, _: Folders) -> Made:
+    """Write embeddings three times each, with a little jitter and one label, without groups."""
+    return write_copies(place, *GAUSSIANS["embeasy"].draw(rng), rng)
+
+
+def write_copies(
+    place: Path, x: np.ndarray, given: np.ndarray, clean: np.ndarray, rng: np.random.Generator, has_groups: bool = False
+) -> Made:
+    """Write each row three times with one label; the jitter is a hundredth of the spread."""
+    x, given, clean = (np.repeat(values, 3, axis=0) for values in (x, given, clean))
+    x = (x + 0.01 * x.std() * rng.normal(size=x.shape)).astype(np.float32)
+    groups = {"group": np.repeat(np.arange(len(x) // 3), 3)} if has_groups else {}
+    np.savez(place / "data.npz", x=x, y=given, **groups)
+    return Made("data.npz", {str(row): str(name) for row, name in enumerate(clean)})
+
+
 def draw_photos(rng: np.random.Generator, folders: Folders) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return photos (N, 32, 32, 3) of CIFAR-10 with given and right class names."""
     table, names = read_cifar10(folders)
@@ -313,6 +339,8 @@ DATA_SETS = (
     DataSet("digitspair", "the same, 30 % have the next class", digits(lambda rng, y: flip_to_next(rng, y, 0.3))),
     DataSet("digitsclean", "the same, none wrong", digits(lambda _, y: y)),
     DataSet("digitsrandom", "the same, random labels", digits(_random_labels)),
+    DataSet("tripled", "500 digits three times each with the same label, with a column of groups", tripled),
+    DataSet("copies", "the easier embeddings three times each with the same label, 3,000 x 384", copies),
     DataSet("hog", "HOG features of the photos, 1,000 x 624", make_hog, "cifar10", draws_like="photos"),
     DataSet("emb4000", "Gaussian embeddings, 4,000 x 384", embeddings("emb4000")),
     DataSet("news", "news with human labels, TF-IDF, 7,000 x 400", make_news, "news"),

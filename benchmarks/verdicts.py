@@ -227,13 +227,15 @@ def judge_untrained(config: Any, folder: Path) -> Any:
     """Write a run that was judged without training: by the second opinion alone."""
     from surelabel.runs.samples import TRUE_CLASS, TopK
     from surelabel.training import build
-    from surelabel.training.second_opinion import feature_sets
+    from surelabel.training.second_opinion import feature_sets, groups_of, look_around
     from surelabel.verdicts.judgement import judge
     from surelabel.verdicts.probe import second_opinion
 
     corpus, _ = build.corpus(config.data, config.noise, config.train.seed)
     rows, given, seed = corpus.train, corpus.train.label.numpy(), config.train.seed
-    opinion = second_opinion(feature_sets([rows], seed), given, corpus.num_classes, seed)
+    features = feature_sets([rows], seed)
+    group = look_around(features, groups_of([rows]), seed).group
+    opinion = second_opinion(features, given, corpus.num_classes, seed, group=group)
     assert opinion is not None, "these data are too large"
     judgement = judge(opinion.logits, given, seed=seed)
     uniform = TopK.from_dense(np.full(opinion.logits.shape, 1 / corpus.num_classes), given)

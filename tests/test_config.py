@@ -44,6 +44,7 @@ FULL: dict[str, Any] = {
         "text_column": "words",
         "text_model": "hf:tiny",
         "id_column": "key",
+        "group": "patient",
         "category_columns": ["c"],
         "feature_columns": ["a", "b"],
         "image_size": 32,

@@ -82,8 +82,14 @@ def test_the_run_can_be_kept(rows, tmp_path):
         given.fit(*rows[:2])
 
 
+def test_groups_are_taken_and_bad_ones_refused(rows):
+    for group, fault in ((np.arange(119), r"group has the shape \(119,\)"), (np.zeros(120, int), "in one group")):
+        with pytest.raises(ValueError, match=fault):
+            NoisyLabelClassifier().fit(*rows[:2], group=group)
+
+
 def test_weights_of_samples_are_refused(rows):
-    with pytest.raises(TypeError, match="takes X and y only, got sample_weight; sample weights are not supported"):
+    with pytest.raises(TypeError, match="only, got sample_weight; sample weights are not supported"):
         NoisyLabelClassifier().fit(*rows[:2], sample_weight=np.ones(120))
 
 

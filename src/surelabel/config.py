@@ -87,6 +87,9 @@ class DataConfig(Part):
     `--model` and `model` take it too. None is TF-IDF."""
     id_column: str | None = None
     """Tables: the column that identifies rows; None uses id, else the path or the row number."""
+    group: str | None = None
+    """The column, or the array, with the group of each row, such as a patient or a video: rows of a
+    group are left out together where a row is judged. Other data have it in the `labels` file."""
     feature_columns: tuple[str, ...] | None = None
     """Tables: columns of numbers or categories to train on; None uses all of them in a table
     without images and text."""

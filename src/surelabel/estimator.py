@@ -88,17 +88,21 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.out = out
         self.settings = settings
 
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
-        """Train on X and given labels y; without sample weights, which the method finds itself."""
+    def fit(self, X: Any, y: Any, group: Any = None, **unsupported: Any) -> Self:
+        """Train on X and given labels y; without sample weights, which the method finds itself.
+
+        `group` (N,) says which rows may share a mistake, such as those of one patient: they are
+        left out together where a row is judged.
+        """
         if unsupported:
             raise TypeError(
-                f"NoisyLabelClassifier.fit takes X and y only, got {', '.join(unsupported)}; "
+                f"NoisyLabelClassifier.fit takes X, y and group only, got {', '.join(unsupported)}; "
                 "sample weights are not supported: the method itself finds out which labels to trust"
             )
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
-        data = {"x": X, "y": numbers, "class_names": _names(self.classes_)}
+        data = {"x": X, "y": numbers, "class_names": _names(self.classes_), "group": group}
         with self._folder() as folder, self._progress() as progress, _as_value_errors():
             config = api.make_config(data, self._settings())
             _refuse_test_rows(config)

@@ -32,6 +32,7 @@ COMMON = {
     "image_root": "data.image_root",
     "label_column": "data.label_column",
     "text_column": "data.text_column",
+    "group": "data.group",
     "unreadable": "data.unreadable",
     "folds": "train.folds",
     "warm_start": "train.warm_start",

@@ -1,9 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 import surelabel
 from surelabel.data.corpus import Examples
+from surelabel.training import second_opinion
 from surelabel.training.second_opinion import LEAST_ROWS, SIDE, feature_sets, features_of
 
 SETTINGS = {"train.epochs": 15, "train.threads": 1, "train.device": "cpu"}
@@ -112,3 +114,51 @@ class TestFeatures:
         sets = feature_sets([self.examples(images), self.examples(images[:5])], seed=0)
         assert {name: len(features) for name, features in sets.items()} == {"patches": 17, "gradients": 17}
         assert list(feature_sets([self.examples(torch.rand(7, 5))], seed=0)) == ["inputs"]
+
+
+class TestTripledRows:
+    """Each row three times with a little jitter, and the same label, also where it is wrong."""
+
+    @pytest.fixture
+    def tripled(self):
+        once, rng = embeddings(num_rows=200), np.random.default_rng(1)
+        x = np.repeat(once["x"], 3, axis=0)
+        x += rng.normal(scale=0.02, size=x.shape).astype(np.float32)
+        labels = {name: np.repeat(once[name], 3) for name in ("y", "clean")}
+        return {"x": x, **labels, "patient": np.repeat(np.arange(200), 3)}
+
+    def judge(self, data, out, **settings):
+        run = surelabel.fit(data, out, model="mlp", settings=SETTINGS, **settings)
+        audit = surelabel.audit(run)
+        wrong = audit.columns["given"] != audit.columns["clean"]
+        return audit.measures()["quality_auroc"], audit.is_suspicious[wrong].mean(), audit.noise_rate.rate
+
+    def test_their_mistakes_are_found_if_groups_are_left_out_together(self, tripled, tmp_path, monkeypatch):
+        monkeypatch.setattr(second_opinion, "number_duplicates", lambda features, _: np.zeros(len(features), int))
+        unaware = {name: values for name, values in tripled.items() if name != "patient"}
+        auroc, found, rate = self.judge(unaware, tmp_path / "alone")
+        assert auroc < 0.85
+        assert (found, rate) == pytest.approx((0, 0), abs=0.02)
+        auroc, found, rate = self.judge(tripled, tmp_path / "groups", group="patient")
+        assert auroc > 0.98
+        assert found > 0.9
+        assert rate == pytest.approx(0.2, abs=0.03)
+
+    def test_copies_are_found_without_a_group_and_neighbours_once(self, tripled, tmp_path, monkeypatch):
+        del tripled["patient"]
+        calls, find = [], second_opinion.find_neighbours
+        monkeypatch.setattr(second_opinion, "find_neighbours", lambda *args: calls.append(args) or find(*args))
+        for method, folds in (("car", 2), ("adaptive_car", 0)):
+            auroc, found, _ = self.judge(tripled, tmp_path / method, method=method, folds=folds)
+            assert auroc > 0.98
+            assert found > 0.9
+        assert len(calls) == 2
+
+    def test_the_command(self, tripled, tmp_path, done):
+        table = pd.DataFrame(tripled["x"]).add_prefix("x").assign(label=tripled["y"], patient=tripled["patient"])
+        table.to_csv(tmp_path / "data.csv", index=False)
+        options = ("--group", "patient", "--epochs", 2, "--model", "mlp", "--threads", 1)
+        done("fit", tmp_path / "data.csv", *options, "--out", tmp_path / "run")
+        ranked = surelabel.audit(tmp_path / "run").columns["id"].astype(int)
+        wrong = (tripled["clean"] != tripled["y"])[ranked]
+        assert wrong[: wrong.sum()].mean() > 0.85

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from surelabel.data.duplicates import number_duplicates
 from surelabel.data.neighbours import find_neighbours
 from surelabel.errors import ConfigError
+from surelabel.training.second_opinion import look_around
 from surelabel.verdicts import Audit
 from surelabel.verdicts.evidence import rival_of
 from surelabel.verdicts.inspection import inspect_inputs
@@ -77,18 +79,16 @@ def test_columns_of_too_many_rows_are_without_outliers(monkeypatch):
     monkeypatch.setattr("surelabel.data.neighbours.MOST_ROWS", 50)
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     x = np.concatenate([x, x[:1]])
-    found = inspect_inputs(x, np.full((61, 2), 0.5), find_neighbours(x))
+    found = inspect_inputs(np.full((61, 2), 0.5), number_duplicates(x, None), find_neighbours(x))
     assert found.keys() == {"rival", "duplicate_group"}
     assert found["duplicate_group"][[0, 60]].tolist() == [1, 1]
 
 
 def test_several_sets_of_features_count_as_one():
     x = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
-    by_input = np.full((60, 2), 0.5)
-    neighbours = find_neighbours(x)
-    whole = inspect_inputs(x, by_input, neighbours)
-    for name, values in inspect_inputs({"one": x[:, :3], "two": x[:, 3:]}, by_input, neighbours).items():
-        np.testing.assert_array_equal(values, whole[name])
+    whole, several = look_around({"all": x}, None, 0), look_around({"one": x[:, :3], "two": x[:, 3:]}, None, 0)
+    np.testing.assert_array_equal(several.copies, whole.copies)
+    np.testing.assert_array_equal(several.neighbours.index, whole.neighbours.index)
 
 
 def test_the_rival_is_the_second_class_whatever_the_number_of_classes():

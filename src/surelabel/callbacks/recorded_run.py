@@ -21,7 +21,7 @@ from surelabel.engine.trajectory import Trajectory
 from surelabel.engine.verdict import CHUNK, HISTORY, chunk_columns, describe_rows, join_chunks
 from surelabel.errors import DataError
 from surelabel.runs.run_dir import RECORDED, RunDir
-from surelabel.training.second_opinion import Judged, feature_sets, judge_rows, least_rows
+from surelabel.training.second_opinion import Judged, feature_sets, groups_of, judge_rows, least_rows, look_around
 from surelabel.training.session import write_verdict
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.probe import second_opinion
@@ -61,9 +61,8 @@ def _write(recorder: "Recorder", run_dir: RunDir, data: Any, features: Any, pred
     columns |= join_chunks(_judge(record, rows, final, recorder.num_classes), len(rows))
     if final is None:
         columns["prediction"] = record.prediction[rows].cpu().numpy()
-    found = _second_opinion(
-        {name: values[rows.cpu()] for name, values in sets.items()}, columns, len(corpus.class_names)
-    )
+    sets = {name: values[rows.cpu()] for name, values in sets.items()}
+    found = _second_opinion(sets, columns, len(corpus.class_names), groups_of([corpus.train]))
     missing = list(_list_missing(recorder, len(rows), found, final))
     stored.write(run_dir, find_encoder(corpus))
     check_or_write(run_dir, config, corpus, None, torch.device("cpu"))
@@ -163,11 +162,14 @@ def _last_prediction(record: SampleRecord, index: Tensor, num_classes: int) -> T
     return found + F.one_hot(record.given[index], num_classes) * at_given
 
 
-def _second_opinion(sets: Mapping[str, np.ndarray], columns: dict[str, Any], num_classes: int) -> Judged | None:
+def _second_opinion(
+    sets: Mapping[str, np.ndarray], columns: dict[str, Any], num_classes: int, group: np.ndarray | None
+) -> Judged | None:
     if not sets or len(columns["given"]) < least_rows(num_classes):
         return None
-    opinion = second_opinion(sets, columns["given"], num_classes)
-    return None if opinion is None else judge_rows(sets, opinion, columns, 0)
+    around = look_around(sets, group, 0)
+    opinion = second_opinion(sets, columns["given"], num_classes, group=around.group)
+    return None if opinion is None else judge_rows(opinion, around, columns, 0)
 
 
 def _list_missing(recorder: "Recorder", num_seen: int, found: Judged | None, final: np.ndarray | None) -> Iterator[str]:

@@ -20,6 +20,7 @@ from surelabel.config import RunConfig
     "image_root",
     "label_column",
     "text_column",
+    "group",
     "unreadable",
     "noise",
     "seed",

@@ -203,6 +203,14 @@ def configuration(
     text_column: Annotated[
         str | None, typer.Option(metavar="NAME", help="Tables: the column with text. Default: found by its content")
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The column, or the array of an .npz, with the group of each row, such as a patient or a video; rows "
+            "of a group are left out together. Default: near-copies alone",
+        ),
+    ] = None,
     unreadable: Annotated[
         str | None,
         typer.Option(
@@ -317,6 +325,7 @@ def configuration(
         "data.image_root": image_root,
         "data.label_column": label_column,
         "data.text_column": text_column,
+        "data.group": group,
         "data.unreadable": unreadable,
         "data.cache": _parse_switch("--cache", cache),
         "noise": _parse_noise(noise),

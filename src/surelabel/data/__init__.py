@@ -13,6 +13,7 @@ from surelabel.data.benchmarks import BENCHMARKS, digits
 from surelabel.data.corpus import Corpus, Examples, finite_rows
 from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
 from surelabel.data.encoding.encode import attach_encoder
+from surelabel.data.groups import attach_groups
 from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.images.load import fit_to_shape
 from surelabel.data.inputs import Inputs, Shape
@@ -51,7 +52,7 @@ def _load_corpus(config: DataConfig, data: Any, encoder: Encoder | None) -> Corp
         refuse_lost_classes(parts.train.names, train.names, config.source)
         parts = replace(parts, train=train)
         tests = {name: _leave_out_not_finite(rows, config.test or config.source) for name, rows in tests.items()}
-    parts, tests = relabel(parts, tests, config)
+    parts, tests = relabel(attach_groups(parts, config), tests, config)
     corpus = attach_encoder(make_corpus(parts, tests, config), config, encoder)
     corpus.validate(config.source)
     return corpus

@@ -27,6 +27,8 @@ class Examples:
     """(N,) int64: the true label, if known."""
     trusted: Tensor | None = None
     """(N,) bool: the rows whose given label a person has confirmed; None means none."""
+    group: Tensor | None = None
+    """(N,) int64: rows with the same number are left out together, -1 alone; None means all are."""
     crop: int | None = None
     """Side of the window of an image that networks see; None is the whole image."""
 
@@ -47,9 +49,10 @@ class Examples:
     def subset(self, positions: np.ndarray) -> "Examples":
         """Return the rows at `positions`, in that order."""
         index = torch.from_numpy(np.asarray(positions, dtype=np.int64))
-        clean, trusted = (None if part is None else part[index] for part in (self.clean, self.trusted))
+        known = (self.clean, self.trusted, self.group)
+        clean, trusted, group = (None if part is None else part[index] for part in known)
         x = select_rows(self.x, positions)
-        return Examples(x, self.label[index], self.ids[positions], clean, trusted, self.crop)
+        return Examples(x, self.label[index], self.ids[positions], clean, trusted, group, self.crop)
 
 
 @dataclass(frozen=True)
@@ -118,6 +121,8 @@ class Corpus:
             found[f"inputs of the {name}"] = digest_inputs(rows.x)
             found[f"labels of the {name}"] = _hash_numbers(rows.label)
             found[f"true labels of the {name}"] = _hash_numbers(rows.clean)
+            if rows.group is not None:
+                found[f"groups (data.group) of the {name}"] = _hash_numbers(rows.group)
             is_any = trusted is not None and bool(trusted.any())
             found[f"confirmed rows (data.trusted) among the {name}"] = _hash_numbers(trusted if is_any else None)
         return found

@@ -1,6 +1,7 @@
 """Make a corpus of named rows: order the classes, and split off test and validation rows."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -9,6 +10,7 @@ from torch import Tensor
 from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.groups import check_groups, number_groups
 from surelabel.data.sources.checks import list_some
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
@@ -21,6 +23,10 @@ def make_corpus(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Cor
     class_names = parts.class_names or sort_classes(_all_names(parts.train))
     crop = config.crop or parts.image_defaults.crop
     train = number_labels(parts.train, class_names, config.source, crop)
+    if parts.train.group is not None:
+        group = number_groups(parts.train.group)
+        check_groups(group, train.label.numpy(), class_names, config.source)
+        train = replace(train, group=torch.from_numpy(group))
     encoded = {
         name: number_labels(rows, class_names, f"{config.test or config.source}: the {name} set", crop)
         for name, rows in tests.items()
@@ -50,13 +56,19 @@ def _is_whole_number(name: str) -> bool:
     return name.removeprefix("-").isdecimal() and str(int(name)) == name
 
 
-def split_stratified(label: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def split_stratified(
+    label: np.ndarray, fraction: float, seed: int, group: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions that are kept and those that are split off, both sorted.
 
     Each class contributes its fraction, rounded up or down so that round(fraction N) rows are split
-    off in total, but always keeps a row.
+    off in total, but always keeps a row. Rows of a `group` (N,) stay together, -1 is alone; classes
+    then contribute their fraction as far as groups allow.
     """
     rng = np.random.default_rng(seed)
+    if group is not None and (group >= 0).any():
+        is_taken = _split_groups(label, fraction, group, rng)
+        return np.flatnonzero(~is_taken), np.flatnonzero(is_taken)
     _, group, counts = np.unique(label, return_inverse=True, return_counts=True)
     taken = _counts_to_take(counts, fraction, rng)
     # Rows in a random order within their class: the first ones of each class are taken.
@@ -64,6 +76,27 @@ def split_stratified(label: np.ndarray, fraction: float, seed: int) -> tuple[np.
     place = np.arange(len(label)) - np.repeat(np.cumsum(counts) - counts, counts)
     is_taken = place < np.repeat(taken, counts)
     return np.sort(order[~is_taken]), np.sort(order[is_taken])
+
+
+def _split_groups(label: np.ndarray, fraction: float, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return which rows (N,) are split off: whole groups that bring classes closer, then others."""
+    _, label, counts = np.unique(label, return_inverse=True, return_counts=True)
+    together, alone = np.flatnonzero(group >= 0), rng.permutation(np.flatnonzero(group < 0))
+    num_alone = np.bincount(label[alone], minlength=len(counts))
+    missing, left, is_taken = (counts - num_alone) * fraction, counts.copy(), np.zeros(len(label), dtype=bool)
+    _, number, sizes = np.unique(group[together], return_inverse=True, return_counts=True)
+    rows = np.split(together[np.argsort(number, kind="stable")], np.cumsum(sizes)[:-1])
+    for one in rng.permutation(len(sizes)).tolist():
+        classes, count = np.unique(label[rows[one]], return_counts=True)
+        if (left[classes] > count).all() and (count * (2 * missing[classes] - count)).sum() > 0:
+            is_taken[rows[one]] = True
+            missing[classes] -= count
+            left[classes] -= count
+    wanted = np.clip(np.rint(missing + num_alone * fraction), 0, left - 1).astype(np.int64)
+    by_class = alone[np.argsort(label[alone], kind="stable")]
+    place = np.arange(len(by_class)) - np.repeat(np.cumsum(num_alone) - num_alone, num_alone)
+    is_taken[by_class[place < np.repeat(wanted, num_alone)]] = True
+    return is_taken
 
 
 def _counts_to_take(counts: np.ndarray, fraction: float, rng: np.random.Generator) -> np.ndarray:
@@ -84,13 +117,16 @@ def _split(
     if not len(rows):
         raise DataError(f"{config.source}: no training samples")
     label, every = rows.label.numpy(), np.arange(len(rows))
+    group = None if rows.group is None else rows.group.numpy()
     left, split_off = every, every[:0]
     for number in range(fold + 1):
         seed = seed_of(option, config.split_seed, *([number] if number else []))
-        kept, taken = split_stratified(label[left], min(1.0, fraction / (1 - number * fraction)), seed)
+        share, together = min(1.0, fraction / (1 - number * fraction)), None if group is None else group[left]
+        kept, taken = split_stratified(label[left], share, seed, together)
         left, split_off = left[kept], left[taken]
     if not len(split_off):
-        raise DataError(f"{config.source}: data.{option}={fraction} selects no rows: each class has a single row")
+        reason = "each class has a single row" if group is None else "groups are too large"
+        raise DataError(f"{config.source}: data.{option}={fraction} selects no rows: {reason}")
     return rows.subset(np.setdiff1d(every, split_off)), rows.subset(split_off)
 
 

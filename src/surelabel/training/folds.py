@@ -36,7 +36,7 @@ LEAST = 1e-6
 ALWAYS_TRAINED_ON = -1
 
 
-def predict_left_out(engine: Engine) -> dict[str, np.ndarray]:
+def predict_left_out(engine: Engine, known: second_opinion.TrainingRows) -> dict[str, np.ndarray]:
     """Train the folds of a run whose training has ended; return (N, K) log-probabilities by name.
 
     Rows are those of the training and then of the held-out part. Confirmed ones have NaN, because
@@ -48,7 +48,7 @@ def predict_left_out(engine: Engine) -> dict[str, np.ndarray]:
         return {}
     refuse_link(setup.run_dir.path / FOLDS_FOLDER)
     engine.save()  # the training that has ended is not repeated if a fold is interrupted
-    fold_of = assign_folds(corpus, config.train.folds, config.train.seed)
+    fold_of = assign_folds(corpus, config.train.folds, config.train.seed, known.surroundings().group)
     scores = np.full((len(fold_of), corpus.num_classes), np.nan, dtype=np.float32)
     for number in range(config.train.folds):
         rows = np.flatnonzero(fold_of == number)
@@ -62,8 +62,13 @@ def remove(run_dir: RunDir) -> None:
     shutil.rmtree(run_dir.path / FOLDS_FOLDER, ignore_errors=True)
 
 
-def assign_folds(corpus: Corpus, num_folds: int, seed: int) -> np.ndarray:
-    """Return the fold (N,) of every labelled row; each fold has its share of every given label."""
+def assign_folds(corpus: Corpus, num_folds: int, seed: int, group: np.ndarray | None = None) -> np.ndarray:
+    """Return the fold (N,) of every labelled row; each fold has its share of every given label.
+
+    Rows of a `group` (N,) are in one fold, -1 is alone; labels are then shared as groups allow.
+    """
+    if group is not None:
+        return _assign_groups(corpus, num_folds, seed, group)
     found = []
     for place, part in enumerate(corpus.labelled_parts):
         fold_of = np.full(len(part), ALWAYS_TRAINED_ON)
@@ -74,6 +79,25 @@ def assign_folds(corpus: Corpus, num_folds: int, seed: int) -> np.ndarray:
         fold_of[by_label] = np.arange(len(by_label)) % num_folds
         found.append(fold_of)
     return np.concatenate(found)
+
+
+def _assign_groups(corpus: Corpus, num_folds: int, seed: int, group: np.ndarray) -> np.ndarray:
+    """Return the fold (N,) of every labelled row, each group where its labels are the fewest."""
+    parts = corpus.labelled_parts
+    label = torch.cat([part.label for part in parts]).numpy()
+    trusted = torch.cat([torch.zeros(len(p), dtype=torch.bool) if p.trusted is None else p.trusted for p in parts])
+    fold_of, rng = np.full(len(label), ALWAYS_TRAINED_ON), np.random.default_rng(seed_of(seed, "folds", 0))
+    own = np.where(group < 0, group.max() + 1 + np.arange(len(group)), group)
+    rows = rng.permutation(np.flatnonzero(~trusted.numpy()))
+    _, number, sizes = np.unique(own[rows], return_inverse=True, return_counts=True)
+    groups = np.split(rows[np.argsort(number, kind="stable")], np.cumsum(sizes)[:-1])
+    held = np.zeros((num_folds, corpus.num_classes))
+    for one in np.lexsort((rng.random(len(sizes)), -sizes)).tolist():  # what is small evens out the rest
+        classes, count = np.unique(label[groups[one]], return_counts=True)
+        fold = int(np.lexsort((held.sum(1), held[:, classes] @ count))[0])
+        fold_of[groups[one]] = fold
+        held[fold, classes] += count
+    return fold_of
 
 
 def _judge_fold(setup: Setup, number: int, fold_of: np.ndarray, rows: np.ndarray) -> np.ndarray:

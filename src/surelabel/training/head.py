@@ -155,7 +155,8 @@ def _candidates(config: RunConfig, corpus: Corpus) -> Iterator[Candidate]:
 def _split(config: RunConfig, corpus: Corpus, number: int) -> tuple[Corpus, TrainingRows]:
     """Return the data with rows held out, and the second opinion that candidates may ask for."""
     seed = seed_of(config.train.seed, "head", number)
-    kept, held_out = split_stratified(corpus.train.label.numpy(), HELD_OUT, seed)
+    group = None if corpus.train.group is None else corpus.train.group.numpy()
+    kept, held_out = split_stratified(corpus.train.label.numpy(), HELD_OUT, seed, group)
     parts = replace(corpus, train=corpus.train.subset(kept), validation=corpus.train.subset(held_out), tests={})
     return parts, TrainingRows(config, parts)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +14,9 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.core.method import Opinion
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.neighbours import find_neighbours
+from surelabel.data.duplicates import number_duplicates
+from surelabel.data.groups import ALONE, join_copies
+from surelabel.data.neighbours import Neighbours, find_neighbours
 from surelabel.models import TINY_SIDE
 from surelabel.models.gradients import gradient_features
 from surelabel.models.patches import draw_filters
@@ -51,6 +53,25 @@ class Judged:
     """(N, k) int32: the nearest rows of each row, the nearest first; None with very many rows."""
 
 
+class Surroundings(NamedTuple):
+    """Which rows are near each other."""
+
+    neighbours: Neighbours | None
+    """None with very many rows."""
+    copies: np.ndarray
+    """(N,) the number of each row's group of copies; 0 if it has none."""
+    group: np.ndarray | None
+    """(N,) the rows that are left out together: those of the user's groups and their copies."""
+
+
+def look_around(features: Mapping[str, np.ndarray], group: np.ndarray | None, seed: int) -> Surroundings:
+    """Find neighbours and copies by (N, D) features, and join copies to the groups of the user."""
+    joined = join_features(features)
+    neighbours = find_neighbours(joined, seed)
+    copies = number_duplicates(joined, neighbours)
+    return Surroundings(neighbours, copies, join_copies(group, copies))
+
+
 def is_possible(config: RunConfig, corpus: Corpus) -> bool:
     """Return whether a second opinion is wanted, and there are enough rows for one."""
     num_rows = sum(map(len, corpus.labelled_parts))
@@ -63,11 +84,23 @@ def least_rows(num_classes: int) -> int:
 
 
 class TrainingRows:
-    """The second opinion on the training rows alone: formed once, when a method first asks."""
+    """The second opinion on the training rows alone: formed once, when a method first asks.
+
+    What is near each row is found once for all labelled rows.
+    """
 
     def __init__(self, config: RunConfig, corpus: Corpus, say: Callable[[str], None] = lambda _text: None) -> None:
         self.config, self.rows, self.num_classes, self.say = config, corpus.train, corpus.num_classes, say
-        self.keep_scale = corpus.has_term_weights
+        self.keep_scale, self.parts = corpus.has_term_weights, corpus.labelled_parts
+        self._surroundings: Surroundings | None = None
+
+    def surroundings(self, features: Mapping[str, np.ndarray] | None = None) -> Surroundings:
+        """Return what is near each labelled row; `features` are theirs, if known."""
+        if self._surroundings is None:
+            with threadpool_limits(self.config.train.threads):
+                sets = feature_sets(self.parts, self.config.train.seed) if features is None else features
+                self._surroundings = look_around(sets, groups_of(self.parts), self.config.train.seed)
+        return self._surroundings
 
     @cached_property
     def found(self) -> SecondOpinion | None:
@@ -76,8 +109,17 @@ class TrainingRows:
             return None
         seed = self.config.train.seed
         with threadpool_limits(self.config.train.threads):
-            features, given = feature_sets([self.rows], seed), self.rows.label.numpy()
-            return second_opinion(features, given, self.num_classes, seed, keep_scale=self.keep_scale)
+            # Those of the training rows come first, and are the same alone.
+            features, num_rows = feature_sets(self.parts, seed), len(self.rows)
+            group = self.surroundings(features).group
+            return second_opinion(
+                {name: x[:num_rows] for name, x in features.items()},
+                self.rows.label.numpy(),
+                self.num_classes,
+                seed,
+                group=None if group is None else group[:num_rows],
+                keep_scale=self.keep_scale,
+            )
 
     def __call__(self) -> Opinion | None:
         """Return what a method may know of it; confirmed labels take no part in the noise."""
@@ -140,6 +182,13 @@ def judge_run(
         return _judge(config, corpus, columns, extra, known)
 
 
+def groups_of(parts: list[Examples]) -> np.ndarray | None:
+    """Return the group (N,) of the rows of all parts; None if no part has any."""
+    if all(part.group is None for part in parts):
+        return None
+    return np.concatenate([np.full(len(p), ALONE) if p.group is None else p.group.numpy() for p in parts])
+
+
 def _judge(
     config: RunConfig,
     corpus: Corpus,
@@ -148,6 +197,7 @@ def _judge(
     known: TrainingRows | None,
 ) -> Judged | None:
     features = feature_sets(corpus.labelled_parts, config.train.seed)
+    around = (known or TrainingRows(config, corpus)).surroundings(features)
     if known is not None and corpus.validation is None and not extra:
         opinion = known.found
     else:
@@ -157,15 +207,14 @@ def _judge(
             corpus.num_classes,
             config.train.seed,
             extra,
+            group=around.group,
             keep_scale=corpus.has_term_weights,
         )
-    return None if opinion is None else judge_rows(features, opinion, columns, config.train.seed)
+    return None if opinion is None else judge_rows(opinion, around, columns, config.train.seed)
 
 
-def judge_rows(
-    features: Mapping[str, np.ndarray], opinion: SecondOpinion, columns: dict[str, Any], seed: int
-) -> Judged:
-    """Judge rows by a second opinion on their features, and by the columns that training gave."""
+def judge_rows(opinion: SecondOpinion, around: Surroundings, columns: dict[str, Any], seed: int) -> Judged:
+    """Judge rows by a second opinion, what is near them, and the columns that training gave."""
     given, trained = columns["given"], columns["verdict"] == TRAINED
     judgement = judge(
         opinion.logits,
@@ -175,7 +224,7 @@ def judge_rows(
         trusted=columns["verdict"] == TRUSTED,
         seed=seed,
     )
-    neighbours = find_neighbours(join_features(features), seed)
+    neighbours = around.neighbours
     judged = {
         "p_wrong": judgement.p_wrong,
         "p_wrong_low": judgement.low,
@@ -183,7 +232,7 @@ def judge_rows(
         TRUE_CLASS: judgement.true_class,
         OPINION_ODDS: judgement.opinion_odds.astype(np.float32),
         TRAINING_ODDS: judgement.training_odds.astype(np.float32),
-        **inspect_inputs(features, judgement.by_input, neighbours),
+        **inspect_inputs(judgement.by_input, around.copies, neighbours),
     }
     description = {
         "power": judgement.power,

@@ -109,7 +109,7 @@ def train(
         )
         engine = Engine(setup)
         engine.run(resume=run_dir.state_file.exists())
-        _write_results(engine, run_dir, folds.predict_left_out(engine), known, stop)
+        _write_results(engine, run_dir, folds.predict_left_out(engine, known), known, stop)
         distributed.wait_for_all()
     return run_dir
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surelabel.data.duplicates import number_duplicates
 from surelabel.data.neighbours import Neighbours
 from surelabel.verdicts.evidence import rival_of
 from surelabel.verdicts.outliers import find_outliers, measure_isolation
@@ -19,17 +18,14 @@ def join_features(features: Array | Mapping[str, Array]) -> Array:
     return np.concatenate(list(features.values()), axis=1) if isinstance(features, Mapping) else features
 
 
-def inspect_inputs(
-    features: Array | Mapping[str, Array], by_input: Array, neighbours: Neighbours | None
-) -> dict[str, Array]:
-    """Return columns for samples.parquet from (N, D) features and (N, K) class probabilities.
+def inspect_inputs(by_input: Array, copies: Array, neighbours: Neighbours | None) -> dict[str, Array]:
+    """Return columns for samples.parquet from (N, K) class probabilities and groups of copies (N,).
 
     With very many rows there are no neighbours: outliers and near-duplicates are not looked for.
     """
-    features = join_features(features)
     columns: dict[str, Array] = {
         "rival": rival_of(by_input).astype(np.float32),
-        "duplicate_group": number_duplicates(features, neighbours),
+        "duplicate_group": copies,
     }
     if neighbours is not None:
         isolation = measure_isolation(neighbours)

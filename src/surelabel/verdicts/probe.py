@@ -1,8 +1,8 @@
 """A second opinion on every label, from models that were not trained on the label they judge.
 
-Ridge regression on fixed features gives leave-one-out predictions in closed form: with the hat
-matrix H of the fit, the score of row i without its own label is (f_i - H_ii y_i) / (1 - H_ii).
-One eigendecomposition serves all rows and all penalties. Three feature maps of every set of
+Ridge regression on fixed features gives leave-one-out predictions in closed form, and those without
+a whole group of rows that may share one mistake (`left_out`). One eigendecomposition serves all
+rows and all penalties. Three feature maps of every set of
 features take part: the standardised features themselves, and two Gaussian kernels of different
 width (Nystrom features). Their scores are pooled into class logits whose weights maximise the
 likelihood of the given labels. No clean label, network or gradient takes part; the whole takes
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
+from surelabel.verdicts.left_out import Groups, LeftOut
 from surelabel.verdicts.row_readers import RowReader, row_slices, to_array
 
 Array = NDArray[Any]
@@ -40,6 +41,8 @@ MAX_WORK = 4e12
 """Multiplications beyond which features are left out: minutes on two cores."""
 KERNEL_WORK = 5e11
 """Multiplications beyond which a kernel has fewer landmarks."""
+MOST_OF_ONE_GROUP = 10
+"""A group gives at most one in this many of these rows."""
 WEIGHT_PENALTY = 1e-4
 
 
@@ -73,21 +76,24 @@ def second_opinion(
     seed: int = 0,
     extra: Mapping[str, Array] | None = None,
     *,
+    group: Labels | None = None,
     keep_scale: bool = False,
 ) -> SecondOpinion | None:
     """Judge (N,) given labels by named sets of (N, D) features; None if that would take minutes.
 
     `extra` has (N, K) scores of further experts by name, with NaN in rows that they do not judge.
+    Rows with the same number in `group` (N,) are left out together; negative ones are alone.
     With `keep_scale`, columns that vary less than others keep doing so.
     """
     rng = np.random.default_rng(seed)
-    chosen = _sample(len(labels), num_classes, rng)
+    groups = None if group is None else Groups(group)
+    chosen = _sample(len(labels), num_classes, rng, groups)
     scores: list[RowReader] = []
     found = []
     for source, inputs in features.items():
         x = _standardise(_project(inputs, rng), keep_scale)
         for name, phi in _feature_maps(x, num_classes, rng):
-            penalty, loss, best = _best_scores(phi, labels, num_classes, chosen)
+            penalty, loss, best = _best_scores(phi, labels, num_classes, chosen, groups)
             scores.append(best)
             found.append((source, name, penalty, loss))
     chosen = _judged_by_all(extra or {}, chosen)
@@ -160,8 +166,13 @@ def _standardise(x: Array, keep_scale: bool = False) -> Array:
     return scaled.astype(np.float32)
 
 
-def _sample(num_rows: int, num_classes: int, rng: np.random.Generator) -> Labels:
-    return np.sort(rng.permutation(num_rows)[: min(ROWS_TO_CHOOSE, VALUES_TO_CHOOSE // num_classes)])
+def _sample(num_rows: int, num_classes: int, rng: np.random.Generator, groups: Groups | None = None) -> Labels:
+    """Return the rows on which penalties and weights are compared, of groups all if possible."""
+    most = min(ROWS_TO_CHOOSE, VALUES_TO_CHOOSE // num_classes)
+    order: Labels = rng.permutation(num_rows)
+    if groups is not None and most < num_rows:
+        order = groups.gather(order, max(1, most // MOST_OF_ONE_GROUP))
+    return np.sort(order[:most])
 
 
 def _feature_maps(x: Array, num_classes: int, rng: np.random.Generator) -> Iterator[tuple[str, RowReader]]:
@@ -173,6 +184,7 @@ def _feature_maps(x: Array, num_classes: int, rng: np.random.Generator) -> Itera
     num_landmarks = affordable_landmarks(num_rows, num_classes)
     if num_landmarks < min(LEAST_LANDMARKS, num_rows):
         return
+    # A landmark may be a row of the group that is left out: features are made without labels.
     landmarks = x[rng.permutation(num_rows)[:num_landmarks]]
     for width in KERNEL_WIDTHS:
         yield f"gaussian {width:g}", _kernel_features(x, landmarks, width)
@@ -258,52 +270,26 @@ def _rotate(phi: RowReader) -> tuple[RowReader, Array]:
     return (vectors * np.sqrt(values)).astype(np.float32), values
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """Leave-one-out scores (N, K) of a ridge regression, computed for the rows that are read."""
-
-    rotated: RowReader
-    gram: Array
-    sums: Array
-    """(K, r) sums of the features over the rows of each label."""
-    labels: Labels
-    penalty: float
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows and of classes."""
-        return len(self.labels), len(self.sums)
-
-    def __getitem__(self, rows: Any) -> Array:
-        """Return the scores of a slice of rows, or at (n,) positions."""
-        num_rows, num_classes = self.shape
-        prior = np.bincount(self.labels, minlength=num_classes) / num_rows
-        shrunk = 1 / (self.gram + self.penalty * num_rows)
-        features, labels = self.rotated[rows], self.labels[rows]
-        scores: Array = features @ (shrunk * self.sums).T.astype(features.dtype)
-        leverage = np.minimum((features * features) @ shrunk + 1 / num_rows, 1 - 1e-6)[:, None]
-        for some in row_slices(len(scores), num_classes, whole=0):
-            left_out = np.zeros((len(scores[some]), num_classes))
-            left_out[np.arange(len(left_out)), labels[some]] = 1
-            scores[some] = (scores[some] - leverage[some] * (left_out - prior)) / (1 - leverage[some])
-        return scores
-
-
-def _best_scores(phi: RowReader, labels: Labels, num_classes: int, chosen: Labels) -> tuple[float, float, RowReader]:
+def _best_scores(
+    phi: RowReader, labels: Labels, num_classes: int, chosen: Labels, groups: Groups | None = None
+) -> tuple[float, float, RowReader]:
     """Return the best penalty for predicting given labels, its loss and (N, K) scores."""
     rotated, gram = _rotate(phi)
     sums = np.zeros((num_classes, rotated.shape[1]))
     for rows in row_slices(*rotated.shape):
         sums += _sum_by_label(rotated[rows], labels[rows], num_classes)
 
+    def without(decade: float) -> LeftOut:
+        return LeftOut(rotated, gram, sums, labels, 10**decade, groups)
+
     def loss(decade: float) -> float:
-        return _pool([LeftOut(rotated, gram, sums, labels, 10**decade)[chosen]], labels[chosen], num_classes).loss
+        return _pool([without(decade)[chosen]], labels[chosen], num_classes).loss
 
     losses = {decade: loss(decade) for decade in DECADES.tolist()}
     first = min(losses, key=losses.__getitem__)
     losses |= {decade: loss(decade) for decade in (first - 0.5, first + 0.5)}
     best = min(losses, key=losses.__getitem__)
-    return 10**best, losses[best], to_array(LeftOut(rotated, gram, sums, labels, 10**best), rotated.shape[1])
+    return 10**best, losses[best], without(best).read_all()
 
 
 def _sum_by_label(features: Array, labels: Labels, num_classes: int) -> Array:

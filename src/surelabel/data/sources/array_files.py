@@ -40,7 +40,8 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     """Read the rows of an archive, or of an array and its labels."""
     if is_single_array(config.source):
         return make_parts(_read_npy(Path(config.source), config), config, shape)
-    return make_parts(_read_npz(config.source), config, shape)
+    wanted = (*ARRAY_NAMES, *ALIASES, *([] if config.group is None else [config.group]))
+    return make_parts(_read_npz(config.source, tuple(dict.fromkeys(wanted))), config, shape)
 
 
 def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
@@ -63,7 +64,7 @@ def label_files(path: Path) -> list[Path]:
     return [path.with_name(f"{each}{path.suffix}") for each in dict.fromkeys(names)]
 
 
-def _read_npz(source: str, wanted: tuple[str, ...] = (*ARRAY_NAMES, *ALIASES)) -> dict[str, np.ndarray]:
+def _read_npz(source: str, wanted: tuple[str, ...]) -> dict[str, np.ndarray]:
     """Read the arrays whose names are `wanted`, under the names that `arrays` uses."""
     # Opened here: NumPy leaves a file open that turns out not to be an archive.
     with contextlib.ExitStack() as stack:

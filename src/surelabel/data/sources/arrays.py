@@ -3,8 +3,9 @@
 x is text (N,), features (N, D), or images: (N, H, W), (N, H, W, C) or (N, C, H, W) with C 1 or 3,
 as whole numbers in 0..255 or floats in [0, 1]. If a shape can be read both ways, as (N, 3, 8, 3)
 can, the channels are the last axis. y is (N,) whole numbers or strings; whole numbers are positions
-in class_names, if that is given. `clean` holds the true labels, if they are known. x_test, y_test,
-ids_test and clean_test are a test set. `array_files` reads the same arrays from files.
+in class_names, if that is given. `clean` holds the true labels, if they are known; `group`, or the
+array that `data.group` names, holds the group of each row. x_test, y_test, ids_test and clean_test
+are a test set. `array_files` reads the same arrays from files.
 
 In memory, data are (x, y), (x, y, x_test, y_test), or a mapping of names to NumPy arrays, torch
 tensors or lists.
@@ -30,12 +31,12 @@ from surelabel.data.sources.array_conversion import (
     tensor_to_array,
 )
 from surelabel.data.sources.interface import Parts, Rows
-from surelabel.data.sources.labels import name_classes
+from surelabel.data.sources.labels import name_classes, name_labels
 from surelabel.errors import DataError
 
 KIND = "arrays as (x, y), (x, y, x_test, y_test) or {'x': ..., 'y': ...}"
 
-ARRAY_NAMES = ("x", "y", "ids", "clean", "x_test", "y_test", "ids_test", "clean_test", "class_names")
+ARRAY_NAMES = ("x", "y", "ids", "clean", "group", "x_test", "y_test", "ids_test", "clean_test", "class_names")
 ALIASES = {"y_clean": "clean", "y_clean_test": "clean_test"}
 
 _TUPLES = {2: ("x", "y"), 4: ("x", "y", "x_test", "y_test")}
@@ -59,7 +60,7 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
     arrays: dict[str, np.ndarray | LazyInputs] = {}
     found: np.ndarray | LazyInputs | None
     for name, value in named.items():
-        if name not in (*ARRAY_NAMES, *ALIASES):
+        if name not in (*ARRAY_NAMES, *ALIASES, config.group):
             raise DataError(f"<arrays>: unknown array {name!r}; expected {', '.join(ARRAY_NAMES)}")
         if value is not None:
             found = _to_cells(value, name)
@@ -100,7 +101,8 @@ def _rows(
     clean = None
     if f"clean{suffix}" in arrays:
         clean = _label_names(arrays, f"clean{suffix}", len(x), class_names, config)
-    return Rows(x, names, _ids(arrays, suffix, len(x), source), clean)
+    group = None if suffix or shape is not None else _groups(arrays, len(x), config)
+    return Rows(x, names, _ids(arrays, suffix, len(x), source), clean, group)
 
 
 def _label_names(
@@ -128,6 +130,17 @@ def _ids(arrays: Arrays, suffix: str, num_rows: int, source: str) -> np.ndarray:
     if ids.shape != (num_rows,):
         raise DataError(f"{source}: ids{suffix} has the shape {ids.shape}; expected one id for each of {num_rows} rows")
     return as_text(ids, f"{source}: ids{suffix}")
+
+
+def _groups(arrays: Arrays, num_rows: int, config: DataConfig) -> np.ndarray | None:
+    """Return the group (N,) str of each row, blank if missing; None if there are no groups."""
+    name = config.group or "group"
+    if name not in arrays and (config.group is None or config.labels is not None):
+        return None
+    group, where = _get(arrays, name, config.source), f"{config.source}: {name}"
+    if group.shape != (num_rows,):
+        raise DataError(f"{where} has the shape {group.shape}; expected one group for each of {num_rows} rows")
+    return name_labels(group, lambda row, text: DataError(f"{where}: row {row} {text}"), may_be_missing=True)
 
 
 def _inputs(arrays: Arrays, suffix: str, source: str) -> Inputs:

@@ -37,11 +37,13 @@ class Rows:
     """(N,) str."""
     clean: np.ndarray | None = None
     """(N,) str: the name of each row's true class, if known."""
+    group: np.ndarray | None = None
+    """(N,) str: the name of each row's group, blank if it has none; None if there are no groups."""
 
     def subset(self, positions: np.ndarray) -> "Rows":
         """Return the rows at `positions`, in that order."""
-        clean = None if self.clean is None else self.clean[positions]
-        return Rows(select_rows(self.x, positions), self.names[positions], self.ids[positions], clean)
+        clean, group = (None if values is None else values[positions] for values in (self.clean, self.group))
+        return Rows(select_rows(self.x, positions), self.names[positions], self.ids[positions], clean, group)
 
 
 @dataclass(frozen=True)

@@ -52,11 +52,13 @@ class Roles:
     """Choices that may surprise the user."""
     shown: tuple[str, ...] = ()
     """Columns that are only read to be shown."""
+    group: str | None = None
 
     @property
     def used(self) -> list[str]:
         """All columns that have a role, each once."""
-        named = (self.label, self.clean, self.id, self.split, self.image, self.text, *self.features, *self.shown)
+        single = (self.label, self.clean, self.id, self.split, self.image, self.text, self.group)
+        named = (*single, *self.features, *self.shown)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -69,8 +71,10 @@ def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_te
     clean = _configured(table, config.clean_column, "clean_column", may_be_missing=is_test or not needs_label)
     row_id = _configured(table, config.id_column, "id_column", may_be_missing=not needs_label)
     row_id = row_id or _common(table, ("id",))
+    may_lack_group = is_test or not needs_label or config.labels is not None
+    group = _configured(table, config.group, "group", may_be_missing=may_lack_group)
     image = _image_column(table, config)
-    taken = {name for name in (clean, row_id, image) if name is not None}
+    taken = {name for name in (clean, row_id, image, group) if name is not None}
     label, notes = _label_column(table, config, taken)
     if label is None and is_test:
         label = clean
@@ -78,7 +82,7 @@ def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_te
         raise _no_label(table, config, taken)
     split = _common(table, ("split",), (label, *(config.feature_columns or ())))
     if image is not None:
-        return Roles(label, clean, row_id, split, image, notes=notes)
+        return Roles(label, clean, row_id, split, image, notes=notes, group=group)
     rest = [name for name in table.names if name not in {*taken, label, split}]
     inputs = _find_inputs(table, config, rest)
     return Roles(
@@ -91,6 +95,7 @@ def find_roles(table: Table, config: DataConfig, needs_label: bool = True, is_te
         inputs.features,
         inputs.categories,
         notes=(*notes, *inputs.notes),
+        group=group,
     )
 
 
@@ -144,7 +149,7 @@ def _image_column(table: Table, config: DataConfig) -> str | None:
         return _configured(table, config.path_column, "path_column")
     if config.feature_columns is not None:
         return None
-    taken = (config.label_column, config.clean_column, config.id_column)
+    taken = (config.label_column, config.clean_column, config.id_column, config.group)
     labels = _all_common(table, LABELS, ())[: config.label_column is None]
     encoded = [name for name in table.names if holds_bytes(table[name].type) and name not in (*taken, *labels)]
     return (

@@ -140,7 +140,14 @@ def _rows(part: TablePart, config: DataConfig, shape: Shape | None, is_test: boo
     rows = np.flatnonzero(usable)[kept]
     if not is_test:
         refuse_lost_classes(names, names[rows], part.table.where)
-    return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows])
+    group = None if part.roles.group is None else _groups(part)[kept]
+    return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows], group)
+
+
+def _groups(part: TablePart) -> np.ndarray:
+    """Return the group (N,) str of each row; missing ones are blank."""
+    cells = part.table.cells(str(part.roles.group))
+    return np.array(["" if is_missing(cell) else cell for cell in cells.tolist()], dtype=np.str_)
 
 
 def _refuse_continuous(part: TablePart, names: np.ndarray) -> None:
