@@ -99,8 +99,7 @@ class TestRandomSample:
         assert page.post("/api/sample", {"count": 20}).json() == {"rows": 20}
         rows = page.rows(queue="random")
         assert [row["rank"] for row in rows] == list(range(1, 21))
-        body = {"decisions": [decision(rows[0]), decision(rows[1], "skip")], "queue": "random"}
-        assert page.post("/api/decisions", body).status_code == 200
+        page.decide_each(decision(rows[0]), decision(rows[1], "skip"), queue="random")
         assert [row["id"] for row in page.rows(queue="random")] == [row["id"] for row in rows[2:]]
         held = page.review.journal.decisions()
         assert {one.queue for one in held.values()} == {"random"}
@@ -125,7 +124,7 @@ class TestLiveEstimate:
     def test_numbers_change_and_orders_in_use_stay(self, client):
         page = client()
         rows = page.rows()
-        page.decide(*(decision(row) for row in rows[:8]))
+        page.decide_each(*(decision(row) for row in rows[:8]))
         page.review.live.refresh()
         wanted = {"low": 0, "order": 0, "numbers": ",".join(str(row["number"]) for row in rows[8:20])}
         found = page.http.get("/api/progress", params=wanted).json()
@@ -141,7 +140,7 @@ class TestLiveEstimate:
 
     def test_an_update_in_the_background_leaves_the_filters_of_warnings_alone(self, client, monkeypatch):
         page = client()
-        page.decide(*(decision(row) for row in page.rows()[:8]))
+        page.decide_each(*(decision(row) for row in page.rows()[:8]))
         # They belong to the whole process: another thread may be using them.
         monkeypatch.setattr(warnings, "catch_warnings", None)
         page.review.live.refresh()
@@ -149,7 +148,7 @@ class TestLiveEstimate:
 
     def test_a_new_server_begins_with_the_newest_order(self, client, open_review):
         page = client()
-        page.decide(*(decision(row) for row in page.rows()[:8]))
+        page.decide_each(*(decision(row) for row in page.rows()[:8]))
         again = open_review(page.review.run_dir)
         page.review.live.refresh()
         there, here = (one.suspects.p_wrong[one.suspects.row_at] for one in (again, page.review))

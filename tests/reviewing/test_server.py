@@ -168,10 +168,21 @@ def test_decisions_conflicts_and_undo(client):
     assert undone["seen"] == 2
 
 
+def test_accepting_all_suspects_at_once_does_not_raise_the_estimate(client):
+    page = client("features")
+    before = audit(page.review.run_dir)
+    rows = page.rows(low=0.5, count=1000)
+    page.decide(*(decision(row, "relabel", label=row["suggested"]) for row in rows))
+    after = audit(page.review.run_dir)
+    assert len(rows) > 10
+    assert after.noise_rate.num_wrong == pytest.approx(before.noise_rate.num_wrong)
+    assert after.noise_rate.interval == pytest.approx(before.noise_rate.interval)
+
+
 def test_removed_and_unsure_rows(client):
     page = client()
     rows = page.rows()
-    page.decide(decision(rows[0], "remove"), decision(rows[1], "unsure"), decision(rows[2], "skip"))
+    page.decide_each(decision(rows[0], "remove"), decision(rows[1], "unsure"), decision(rows[2], "skip"))
     found = page.http.get("/api/progress", params={"low": 0}).json()
     assert (found["remove"], found["unsure"], found["skip"]) == (1, 1, 1)
     assert (found["inside_decided"], found["inside_skipped"]) == (1, 2)
@@ -182,7 +193,7 @@ def test_removed_and_unsure_rows(client):
     decided = dict(zip(table.columns["id"].tolist(), table.columns["decided"].tolist(), strict=True))
     assert decided[rows[0]["id"]] == "(removed)"
     assert decided[rows[1]["id"]] == decided[rows[2]["id"]] == ""
-    assert table.summary()["review"] == {"decided": 1, "wrong": 1, "removed": 1, "random": None}
+    assert table.summary()["review"] == {"decided": 1, "bulk": 0, "wrong": 1, "removed": 1, "random": None}
     assert page.post("/api/export", {}).json()["rows"] == 2
     written = (page.review.run_dir.path / "decisions.csv").read_text(encoding="utf-8").splitlines()
     assert [line.split(",")[-3] for line in written] == ["action", "remove", "unsure"]

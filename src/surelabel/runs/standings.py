@@ -16,13 +16,14 @@ class Standing:
     before: "Standing | None" = field(default=None, repr=False)
     """What undoing the valid decision restores."""
     is_random: bool = False
-    """Whether a decision that was not undone was made in the queue of random labels."""
+    """Whether a decision that was not undone, nor made in bulk, was made on a random label."""
 
     def take(self, entry: Decision) -> "Standing":
         """Return the standing after the next entry."""
         if entry.action == "undo":
             return replace(self.before or Standing(), last=entry.sequence)
-        return Standing(entry.sequence, entry, self, self.is_random or entry.queue == RANDOM)
+        is_look = entry.queue == RANDOM and entry.bulk is None
+        return Standing(entry.sequence, entry, self, self.is_random or is_look)
 
 
 Book = dict[str, Standing]

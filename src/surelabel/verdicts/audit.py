@@ -92,7 +92,7 @@ class Audit(Table):
     @property
     def is_decided(self) -> np.ndarray:
         """(N,) whether a person has decided on each label, in the order of the table."""
-        return np.zeros(len(self), dtype=bool) if self.review is None else self.review.answers.is_decided[self.position]
+        return np.zeros(len(self), dtype=bool) if self.review is None else self.review.is_decided[self.position]
 
     @property
     def num_open(self) -> int:

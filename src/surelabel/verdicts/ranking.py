@@ -3,7 +3,7 @@
 import numpy as np
 
 from surelabel.verdicts import classes, evidence, kinds
-from surelabel.verdicts.answers import Review
+from surelabel.verdicts.answers import NO_CLASS, Review
 
 COLUMNS = (
     "rank",
@@ -42,14 +42,15 @@ def sum_alternatives(
     p_suggested = np.empty(len(given))
     for rows, share in found.alternatives():
         if review is not None:
-            _use_decisions(share, given[rows], review.labels[rows])
+            labels = np.where(review.answers.is_decided, review.labels, NO_CLASS)
+            _use_decisions(share, given[rows], labels[rows])
         joint += classes.joint_counts(given[rows], p_wrong[rows], share)
         p_suggested[rows] = p_wrong[rows] * share[np.arange(len(share)), suggested[rows]]
     return joint, p_suggested
 
 
 def _use_decisions(share: np.ndarray, given: np.ndarray, labels: np.ndarray) -> None:
-    """Replace the alternatives (n, K) of rows for which a person chose another class."""
+    """Replace the alternatives (n, K) of rows for which a person who looked chose another class."""
     changed = np.flatnonzero((labels >= 0) & (labels != given))
     share[changed] = 0
     share[changed, labels[changed]] = 1
@@ -61,7 +62,7 @@ def rank_rows(columns: dict[str, np.ndarray], review: Review | None) -> np.ndarr
     Rows that a person has decided on come last.
     """
     keys = (-columns["suggested_probability"], columns["quality"], -columns["p_wrong"])
-    return np.lexsort(keys if review is None else (*keys, review.answers.is_decided))
+    return np.lexsort(keys if review is None else (*keys, review.is_decided))
 
 
 def ranked_columns(

@@ -116,14 +116,18 @@ def _kinds(audit: "Audit") -> Iterator[str]:
 
 
 def _after_review(audit: "Audit") -> str:
-    """Return how many decisions the figures contain, such as "After 5 decisions: "."""
+    """Return how many decisions there are, and of how many a person has seen the row."""
     if audit.review is None or not audit.review.num_decided:
         return ""
-    count, sample = audit.review.num_decided, audit.review.answers.sample
+    count, looked, sample = audit.review.num_decided, audit.review.num_looked, audit.review.answers.sample
     drawn = 0 if sample is None else int((~sample.is_skipped).sum())
-    return f"After {count:,} decision{'s'[: count != 1]}" + (
-        f", {drawn:,} of them drawn at random: " if drawn else ": "
-    )
+    after = f"After {count:,} decision{'s'[: count != 1]}"
+    if not looked:
+        return f"{after} made in bulk: "
+    if looked == count:
+        return f"{after}, {drawn:,} of them drawn at random: " if drawn else f"{after}: "
+    at_random = f" ({drawn:,} drawn at random)" if drawn else ""
+    return f"{after}, {looked:,} of them looked at{at_random} and {count - looked:,} made in bulk: "
 
 
 def _join(after: str, sentence: str) -> str:
@@ -151,6 +155,7 @@ def _review(audit: "Audit") -> dict[str, Any] | None:
     answers, sample = audit.review.answers, audit.review.answers.sample
     found: dict[str, Any] = {
         "decided": audit.review.num_decided,
+        "bulk": audit.review.num_decided - audit.review.num_looked,
         "wrong": int(answers.is_wrong.sum()),
         "removed": int((audit.review.labels == TO_REMOVE).sum()),
         "random": None,
