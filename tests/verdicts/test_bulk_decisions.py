@@ -53,8 +53,9 @@ def test_the_sentence_says_how_many_were_looked_at(digits):
     for wish in wishes[:5]:
         journal.append([wish])
     after = surelabel.audit(run)
-    assert f"After {len(wishes):,} decisions, 5 of them looked at and {len(wishes) - 5} made in bulk: " in (
-        after.sentences()[0]
+    assert (
+        f"After {len(wishes):,} decisions, 5 of them looked at and {len(wishes) - 5} made in bulk: "
+        in (after.sentences()[0])
     )
     assert after.summary()["review"] == {
         "decided": len(wishes),
