@@ -52,7 +52,8 @@ class TestLongJournal:
         page.decide(decision({**rows[1], "seen": 2}, "relabel", label=rows[1]["suggested"]))
         page.decide(decision({**rows[1], "seen": 4}, "undo"))
         recent = page.http.get("/api/run").json()["recent"]
-        assert recent == [[{"id": row["id"], "seen": seen}] for row, seen in zip(rows, (1, 5, 3), strict=True)]
+        wanted = [{"id": row["id"], "seen": seen, "queue": None} for row, seen in zip(rows, (1, 5, 3), strict=True)]
+        assert recent == [[one] for one in wanted]
 
     def test_decisions_made_at_once_are_undone_at_once_after_a_reload(self, client, monkeypatch):
         monkeypatch.setattr("surelabel.reviewing.review.NUM_RECENT", 10)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from surelabel.runs.entries import RANDOM, Decision
+from surelabel.runs.entries import DECIDED, RANDOM, Decision
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -17,6 +17,12 @@ class Standing:
     """What undoing the valid decision restores."""
     is_random: bool = False
     """Whether a decision that was not undone, nor made in bulk, was made on a random label."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the row needs no look any more if it is in the random sample."""
+        decision = self.decision
+        return self.is_random or (decision is not None and decision.action in DECIDED and decision.bulk is None)
 
     def take(self, entry: Decision) -> "Standing":
         """Return the standing after the next entry."""
