@@ -199,11 +199,17 @@ class Audit(Table):
             raise ConfigError(f"budget={budget}: expected a number of labels, 0 or more")
         return budgets.expected(self.calibration, int(budget), self.confidence, self.num_open)
 
+    @cached_property
+    def worth_a_look(self) -> Expected:
+        """The list of first labels that is worth a look: the suspects, or longer."""
+        limits = self.num_open, self.num_suspicious, self.min_probability
+        return self.expected(budgets.worth_a_look(self.calibration, *limits))
+
     def budgets(self) -> list[Expected]:
-        """Return the same for a few round numbers."""
-        return [
-            self.expected(size) for size in budgets.round_budgets(int((~self.is_decided).sum()), self.num_suspicious)
-        ]
+        """Return what to expect of about six lengths, up to nearly all wrong labels."""
+        left = self.columns["p_wrong"][: self.num_open]
+        sizes = budgets.lengths(left, self.num_suspicious, self.worth_a_look.budget)
+        return [self.expected(size) for size in sizes]
 
     def flagged(
         self, budget: int | None = None, min_probability: float | None = None, kind: str | None = None

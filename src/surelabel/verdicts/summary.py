@@ -9,7 +9,6 @@ from surelabel import notebook
 from surelabel.runs.decisions import FILE_NAME
 from surelabel.verdicts import advice
 from surelabel.verdicts.answers import TO_REMOVE
-from surelabel.verdicts.budget import handy_budget
 from surelabel.verdicts.calibration import MIN_ROWS
 from surelabel.verdicts.classes import Rate
 from surelabel.verdicts.corrections import MOST_NAMED, listed, losing_counts
@@ -47,6 +46,7 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
         "kinds": audit.kinds.counts(),
         "ambiguous_unknown_because": audit.kinds.doubt,
         "losing_classes": losing_counts(audit.losing),
+        "worth_a_look": audit.worth_a_look.to_dict(),
         "budgets": [plan.to_dict() for plan in audit.budgets()],
         "review": _review(audit),
         "measures": audit.measures() or None,
@@ -77,6 +77,7 @@ def sentences(audit: "Audit") -> Iterator[str]:
         yield _join(after, f"How many of the {rate.num_labels:,} labels are wrong is not known{known}.")
         yield from audit.basis
         yield from _random_labels(audit)
+        yield from _worth_a_look(audit)
         yield from _kinds(audit)
         yield from _truth(audit)
         return
@@ -84,20 +85,29 @@ def sentences(audit: "Audit") -> Iterator[str]:
     yield _join(after, f"{count} labels are wrong: {_percent(rate.rate)} {_between(rate)}.")
     yield from audit.basis
     yield from _random_labels(audit)
-    left = audit.p_wrong[: audit.num_open]
-    if left.sum() >= 0.5:
-        plan = audit.expected(handy_budget(len(left), left))
-        every = "all wrong ones" if audit.review is None else "the wrong ones that are left"
-        yield (
-            f"Look at the first {plan.budget:,}: about {plan.num_wrong:,.0f} are wrong, "
-            f"which is {_percent(plan.recall)} of {every}."
-        )
+    yield from _worth_a_look(audit)
     pairs = [f"{p.num_labels:,.0f} given as {p.given!r} are {p.true!r}" for p in audit.confused_pairs(3)]
     if pairs:
         yield f"Most often confused: about {', '.join(pairs)}."
     yield from _worst_class(audit)
     yield from _kinds(audit)
     yield from _truth(audit)
+
+
+def _worth_a_look(audit: "Audit") -> Iterator[str]:
+    """Yield how long a list is worth a look, and what it holds."""
+    plan = audit.worth_a_look
+    if plan.num_wrong < 0.5:
+        return
+    ends = f"between {plan.low:,.0f} and {plan.high:,.0f}"
+    if not audit.can_tell:
+        yield f"Look at the first {plan.budget:,}: {ends} are wrong."
+        return
+    every = "all wrong ones" if audit.review is None else "the wrong ones that are left"
+    yield (
+        f"Look at the first {plan.budget:,}: about {plan.num_wrong:,.0f} are wrong ({ends}), which is "
+        f"{_percent(plan.recall)} of {every} ({100 * plan.recall_low:.0f} to {100 * plan.recall_high:.0f} %)."
+    )
 
 
 def _kinds(audit: "Audit") -> Iterator[str]:
