@@ -122,6 +122,19 @@ def test_images_are_those_of_the_rows(client):
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(answer.content))), rows.x[row["position"]][0].numpy())
 
 
+def test_lengths_of_the_list_are_told_and_the_page_begins_with_those_worth_a_look(client):
+    page = client("features")
+    table = audit(page.review.run_dir)
+    found = page.http.get("/api/progress").json()
+    plans = [plan.to_dict() for plan in table.budgets()]
+    assert [{name: one[name] for name in plans[0]} for one in found["lengths"]] == plans
+    assert found["worth_a_look"] == table.worth_a_look.budget
+    low = page.http.get("/api/run").json()["low"]
+    assert len(page.rows(low=low, count=1000)) == table.worth_a_look.budget
+    for one in found["lengths"]:
+        assert len(page.rows(low=one["p_wrong"], count=1000)) == one["budget"]
+
+
 def test_features_come_as_values_beside_their_classes(client):
     page = client("features")
     row = next(row for row in page.rows() if row["given"] != row["suggested"] and row["split"] == "train")

@@ -141,6 +141,7 @@ class Review:
             "has_originals": self.originals is not None,
             "is_calibrated": self.suspects.is_calibrated,
             "annotator": self.journal.by if self.journal.is_independent else None,
+            "low": self.live.least_p_wrong,
             "starts_random": self.starts_random and len(self.suspects.sampled) > 0,
             "recent": self._recent(),
         }
@@ -177,6 +178,8 @@ class Review:
             "estimate": self.live.estimate,
             "can_tell": self.live.can_tell,
             "warnings": self.live.warnings,
+            "lengths": [] if is_blind else self.live.lengths,
+            "worth_a_look": self.live.worth_a_look,
             "sampled": len(self.suspects.sampled),
             "p_wrong": {number: float(self.suspects.p_wrong[number]) for number in known},
         }

@@ -14,7 +14,7 @@ ENOUGH = 0.95
 STEEP = 1.5
 """Where the labels added to a list are wrong less often than this many times the mean, it ends."""
 MOST_ROWS = 0.5
-"""Fraction of all rows beyond which no list is worth it: who looks at more can relabel everything."""
+"""Fraction of all rows that a list holds at most: who looks at more may as well look at all."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def worth_a_look(calibration: Calibration, num_open: int, num_suspicious: int, m
     """Return the length of the list that is worth a look: the suspects, and those that may be some.
 
     These are the labels whose upper bound of P(wrong) reaches that of suspects. Where nothing is
-    known that may be all rows, so the list ends at half of them; docs/decisions/0029 has the reasons.
+    known that may be all rows, so the list ends at half of them (docs/decisions/0029).
     """
     may_be = calibration.bounds()[1][:num_open] >= min_probability
     longest = min(int(may_be.sum()), int(MOST_ROWS * num_open))

@@ -263,7 +263,7 @@ async function start() {
   }
   $("evidence-box").open = window.innerWidth > 900;
   const first = state.run.starts_random && !before.filter ? { queue: "random" } : before.filter;
-  state.filter = startFilters(state.run.classes, first, (filter, view) => {
+  state.filter = startFilters(state.run.classes, first, state.run.low, (filter, view) => {
     state.filter = filter;
     state.view = view ?? state.view;
     saveView();

@@ -2,7 +2,8 @@
 
 import { getProgress } from "./api.js";
 import { $, element, name, number, percent, setBar } from "./dom.js";
-import { drawMenus } from "./filters.js";
+import { drawMenus, showFrom } from "./filters.js";
+import { drawLengths } from "./lengths.js";
 import { showError } from "./queue.js";
 import { isRandom, state } from "./state.js";
 import { draw, drawEmpty } from "./view.js";
@@ -24,6 +25,7 @@ export async function drawProgress() {
   for (const row of state.rows) row.p_wrong = found.p_wrong[row.number] ?? row.p_wrong;
   if (found.menus) drawMenus(found.menus, state.run.classes);
   drawEstimate(found);
+  drawLengths(found.lengths, found.worth_a_look, state.filter.low, showFrom);
   drawCounts(found);
   drawAnnotators(found.annotators);
   clearTimeout(asking);
