@@ -49,9 +49,18 @@ def expected(calibration: Calibration, budget: int, confidence: float, num_open:
     num_wrong, total = float(left[:size].sum()), float(left.sum())
     low, high = calibration.interval(slice(0, size), confidence)
     fewest, most = calibration.interval(slice(size, len(left)), confidence)
-    precisions = (one / size if size else 0.0 for one in (num_wrong, low, high))
-    recalls = _share(num_wrong, total - num_wrong), _share(low, most), _share(high, fewest)
-    return Expected(size, num_wrong, low, high, *precisions, *recalls)
+    return Expected(
+        budget=size,
+        num_wrong=num_wrong,
+        low=low,
+        high=high,
+        precision=num_wrong / max(size, 1),
+        precision_low=low / max(size, 1),
+        precision_high=high / max(size, 1),
+        recall=_share(num_wrong, total - num_wrong),
+        recall_low=_share(low, most),
+        recall_high=_share(high, fewest),
+    )
 
 
 def _share(found: float, missed: float) -> float:
@@ -72,7 +81,7 @@ def worth_a_look(calibration: Calibration, num_open: int, num_suspicious: int, m
 
 def _two_digits(size: int) -> int:
     """Round down to two digits, as in 1,234 to 1,200."""
-    unit = 10 ** max(0, len(str(size)) - 2)
+    unit: int = 10 ** max(0, len(str(size)) - 2)
     return size // unit * unit
 
 
@@ -84,7 +93,8 @@ def lengths(p_wrong: np.ndarray, *special: int) -> list[int]:
     """
     if not len(p_wrong):
         return []
-    found, sizes = np.concatenate([[0], np.cumsum(p_wrong, dtype=np.float64)]), []
+    found = np.concatenate([[0], np.cumsum(p_wrong, dtype=np.float64)])
+    sizes: list[int] = []
     for size in (size for size in ROUND if size <= len(p_wrong)):
         last = sizes[-1] if sizes else 0
         sizes.append(size)
