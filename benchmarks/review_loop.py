@@ -82,11 +82,14 @@ def review(run: RunDir, audit: Audit, top: int, random: int) -> None:
     columns = (audit.columns[name].tolist() for name in ("id", "given", "clean"))
     truth = {str(id): (given, clean) for id, given, clean in zip(*columns, strict=True)}
     first = [str(id) for id in audit.columns["id"][:top]]
-    journal.append([wish(id, *truth[id]) for id in first])
+    for id in first:  # one by one: decisions made at once are no looks
+        journal.append([wish(id, *truth[id])])
     if random:
         draw, ids = journal.draw(random), run.labels()["id"].to_pylist()
         drawn = [ids[at] for at in random_order(draw.seed, ids)[: draw.count]]
-        journal.append([wish(id, *truth[id], "random") for id in drawn if id not in first])
+        for id in drawn:
+            if id not in first:
+                journal.append([wish(id, *truth[id], "random")])
 
 
 def wish(id: str, given: str, clean: str, queue: str | None = None) -> Wish:

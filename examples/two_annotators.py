@@ -41,12 +41,11 @@ class Reviewer:
     def decide(self, truth: dict[str, str], count: int, is_careless: Any) -> None:
         """Decide on the first suspects by the truth, except where this person is careless."""
         rows = json.loads(self.send("GET", f"/api/rows?low=0&count={count}"))["rows"]
-        decisions = []
         for number, row in enumerate(rows):
             label = row["given"] if is_careless(number) else truth[row["id"]]
             action = {"action": "keep"} if label == row["given"] else {"action": "relabel", "label": label}
-            decisions.append({"id": row["id"], "seen": row["seen"], **action})
-        self.send("POST", "/api/decisions", {"decisions": decisions})
+            decision = {"id": row["id"], "seen": row["seen"], **action}
+            self.send("POST", "/api/decisions", {"decisions": [decision]})  # one by one: each was looked at
 
 
 @contextmanager

@@ -135,6 +135,7 @@ class TestFit:
         assert result["rows"] == RunDir("r").data()["num_train"]
         assert result["measures"]["wrong_labels"] == pytest.approx(0.3, abs=0.01)
         assert result["seconds"] > 0
+        assert result["worth_a_look"]["budget"] >= result["suspicious"]
 
     def test_without_clean_labels_or_test_data(self, folder):
         write_npz(folder / "toy.npz")
@@ -147,6 +148,8 @@ class TestFit:
         result = done("fit", "digits", "--out", "r", "--noise", "symmetric:0.4", *QUICK)
         for part in ("Test accuracy:", "Labels that look wrong:", "The true labels are known here: 40.0 %", "digits/"):
             assert part in result.stdout
+        assert "How far to look; the first" in result.stdout
+        assert "of all wrong ones" in result.stdout
         for command in ("report", "review", "export"):
             assert f"surelabel {command} r" in result.stdout
         assert "note: symmetric noise, 40.0 % nominal (true class excluded" in result.stderr

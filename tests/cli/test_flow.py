@@ -47,7 +47,8 @@ def test_audit_says_how_many_are_wrong_and_what_a_review_finds(flow, call, done)
     text = done("audit", "run", "--budget", "40")
     assert "240 labels contradict the other rows" in text
     assert "Wrong labels by given class" in text
-    assert "A review of the first suspects:" in text
+    assert "How far to look; the first" in text
+    assert "of all wrong ones, in %" in text
     found = json.loads(done("audit", "run", "--budget", "40", "--min-probability", "0.9", "--json"))
     assert [plan["budget"] for plan in found["budgets"]] == [40]
     assert found["suspicious_from"] == 0.9

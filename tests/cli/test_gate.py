@@ -51,7 +51,9 @@ def test_decisions_of_people_count(stored, call):
     limit = before.noise_rate.interval[1]
     assert call("gate", run, "--max-wrong", limit).exit_code == 0
     rows = list(before.head(len(before)))[: len(before) // 2]
-    Journal(run / FILE_NAME).append([Wish(row["id"], row["given"], "remove") for row in rows])
+    journal = Journal(run / FILE_NAME)
+    for row in rows:
+        journal.append([Wish(row["id"], row["given"], "remove")])
     assert call("gate", run, "--max-wrong", limit).exit_code == 1
 
 

@@ -80,9 +80,11 @@ class TestStrongNetwork:
         run = stored("digits")
         rows = exported(run) if done("export", run) else []
         suspects = [row for row in rows if row["decided_by"] == "nobody" and float(row["p_wrong"]) >= 0.5]
-        Journal(run / "decisions.jsonl").append(
-            [Wish(suspects[0]["id"], suspects[0]["given"], "keep"), Wish("0", rows[0]["given"], "relabel", "9")]
-        )
+        for wish in (
+            Wish(suspects[0]["id"], suspects[0]["given"], "keep"),
+            Wish("0", rows[0]["given"], "relabel", "9"),
+        ):
+            Journal(run / "decisions.jsonl").append([wish])
         found = json.loads(done("export", run, "--json"))
         parts = ("changed_by_model", "changed_by_person", "confirmed_by_person", "review_first", "kept")
         assert sum(found[name] for name in parts) == found["rows"] == len(rows)

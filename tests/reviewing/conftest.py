@@ -147,6 +147,12 @@ class Client:
     def decide(self, *decisions):
         return self.post("/api/decisions", {"decisions": list(decisions)})
 
+    def decide_each(self, *decisions, queue: str | None = None) -> None:
+        """Decide on rows one by one: decisions sent at once are no looks."""
+        for one in decisions:
+            answer = self.post("/api/decisions", {"decisions": [one], "queue": queue})
+            assert answer.status_code == 200, answer.text
+
 
 @pytest.fixture
 def client(copied, open_review):

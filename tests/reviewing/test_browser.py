@@ -11,7 +11,7 @@ from tests.reviewing.conftest import plant_kinds
 
 from surelabel.reviewing.server import make_review
 from surelabel.runs.decisions import Journal
-from surelabel.verdicts import Audit
+from surelabel.verdicts import Audit, audit
 
 pytestmark = pytest.mark.training  # slow: a browser takes seconds to start
 
@@ -252,7 +252,7 @@ def test_filters_by_kind(copied, corpus_of, opened):
         expect(page.locator("#kinds")).to_contain_text("Outlier: far from its neighbours")
         expect(page.locator("#kinds")).not_to_contain_text("Copy")
         page.click("#filter-reset")
-        expect(page.locator("#filter-text")).to_contain_text("from 50 %")
+        expect(page.locator("#filter-text")).not_to_contain_text("outlier")
         assert page.locator("#filter-kind").input_value() == ""
     finally:
         service.stop()
@@ -290,12 +290,28 @@ def test_random_labels_are_drawn_marked_and_estimated(server, opened):
     assert {line["queue"] for line in decisions} == {"random"}
     expect(page.locator("#estimate")).to_contain_text("3 of them drawn at random")
     page.click("#random")
-    expect(page.locator("#filter-text")).to_contain_text("from 50 %")
+    expect(page.locator("#filter-text")).to_contain_text("from ")
     widen(page, 0)
     page.wait_for_load_state("networkidle")
     page.keyboard.press("k")
     expect_counts(page, 4, 0, 1)
     assert "queue" not in service.lines()[-1]
+
+
+def test_the_reviewer_chooses_how_far_to_look(read_only_server, opened):
+    page = opened(read_only_server.address, None)
+    table = audit(read_only_server.run)
+    plans = table.budgets()
+    expect(page.locator("#where")).to_contain_text(f"1 of {table.worth_a_look.budget} ")
+    page.click("#lengths summary")
+    lines = page.locator("#lengths-table tbody tr")
+    expect(lines).to_have_count(len(plans))
+    expect(page.locator("#lengths-table tr:has(small)")).to_contain_text(f"{table.worth_a_look.budget} worth a look")
+    last = plans[-1]
+    expect(lines.last).to_contain_text(f"{last.num_wrong:.0f} ({last.low:.0f} to {last.high:.0f})")
+    for number, plan in enumerate(plans):
+        lines.nth(number).locator("button").click()
+        expect(page.locator("#where")).to_contain_text(f"1 of {plan.budget} ")
 
 
 def test_decisions_update_the_numbers_and_reorder_only_when_asked(server, opened):

@@ -52,7 +52,8 @@ class TestLongJournal:
         page.decide(decision({**rows[1], "seen": 2}, "relabel", label=rows[1]["suggested"]))
         page.decide(decision({**rows[1], "seen": 4}, "undo"))
         recent = page.http.get("/api/run").json()["recent"]
-        assert recent == [[{"id": row["id"], "seen": seen}] for row, seen in zip(rows, (1, 5, 3), strict=True)]
+        wanted = [{"id": row["id"], "seen": seen, "queue": None} for row, seen in zip(rows, (1, 5, 3), strict=True)]
+        assert recent == [[one] for one in wanted]
 
     def test_decisions_made_at_once_are_undone_at_once_after_a_reload(self, client, monkeypatch):
         monkeypatch.setattr("surelabel.reviewing.review.NUM_RECENT", 10)
@@ -99,8 +100,7 @@ class TestRandomSample:
         assert page.post("/api/sample", {"count": 20}).json() == {"rows": 20}
         rows = page.rows(queue="random")
         assert [row["rank"] for row in rows] == list(range(1, 21))
-        body = {"decisions": [decision(rows[0]), decision(rows[1], "skip")], "queue": "random"}
-        assert page.post("/api/decisions", body).status_code == 200
+        page.decide_each(decision(rows[0]), decision(rows[1], "skip"), queue="random")
         assert [row["id"] for row in page.rows(queue="random")] == [row["id"] for row in rows[2:]]
         held = page.review.journal.decisions()
         assert {one.queue for one in held.values()} == {"random"}
@@ -125,7 +125,7 @@ class TestLiveEstimate:
     def test_numbers_change_and_orders_in_use_stay(self, client):
         page = client()
         rows = page.rows()
-        page.decide(*(decision(row) for row in rows[:8]))
+        page.decide_each(*(decision(row) for row in rows[:8]))
         page.review.live.refresh()
         wanted = {"low": 0, "order": 0, "numbers": ",".join(str(row["number"]) for row in rows[8:20])}
         found = page.http.get("/api/progress", params=wanted).json()
@@ -141,7 +141,7 @@ class TestLiveEstimate:
 
     def test_an_update_in_the_background_leaves_the_filters_of_warnings_alone(self, client, monkeypatch):
         page = client()
-        page.decide(*(decision(row) for row in page.rows()[:8]))
+        page.decide_each(*(decision(row) for row in page.rows()[:8]))
         # They belong to the whole process: another thread may be using them.
         monkeypatch.setattr(warnings, "catch_warnings", None)
         page.review.live.refresh()
@@ -149,7 +149,7 @@ class TestLiveEstimate:
 
     def test_a_new_server_begins_with_the_newest_order(self, client, open_review):
         page = client()
-        page.decide(*(decision(row) for row in page.rows()[:8]))
+        page.decide_each(*(decision(row) for row in page.rows()[:8]))
         again = open_review(page.review.run_dir)
         page.review.live.refresh()
         there, here = (one.suspects.p_wrong[one.suspects.row_at] for one in (again, page.review))

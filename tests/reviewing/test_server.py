@@ -122,6 +122,19 @@ def test_images_are_those_of_the_rows(client):
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(answer.content))), rows.x[row["position"]][0].numpy())
 
 
+def test_lengths_of_the_list_are_told_and_the_page_begins_with_those_worth_a_look(client):
+    page = client("features")
+    table = audit(page.review.run_dir)
+    found = page.http.get("/api/progress").json()
+    plans = [plan.to_dict() for plan in table.budgets()]
+    assert [{name: one[name] for name in plans[0]} for one in found["lengths"]] == plans
+    assert found["worth_a_look"] == table.worth_a_look.budget
+    low = page.http.get("/api/run").json()["low"]
+    assert len(page.rows(low=low, count=1000)) == table.worth_a_look.budget
+    for one in found["lengths"]:
+        assert len(page.rows(low=one["p_wrong"], count=1000)) == one["budget"]
+
+
 def test_features_come_as_values_beside_their_classes(client):
     page = client("features")
     row = next(row for row in page.rows() if row["given"] != row["suggested"] and row["split"] == "train")
@@ -168,10 +181,21 @@ def test_decisions_conflicts_and_undo(client):
     assert undone["seen"] == 2
 
 
+def test_accepting_all_suspects_at_once_does_not_raise_the_estimate(client):
+    page = client("features")
+    before = audit(page.review.run_dir)
+    rows = page.rows(low=0.5, count=1000)
+    page.decide(*(decision(row, "relabel", label=row["suggested"]) for row in rows))
+    after = audit(page.review.run_dir)
+    assert len(rows) > 10
+    assert after.noise_rate.num_wrong == pytest.approx(before.noise_rate.num_wrong)
+    assert after.noise_rate.interval == pytest.approx(before.noise_rate.interval)
+
+
 def test_removed_and_unsure_rows(client):
     page = client()
     rows = page.rows()
-    page.decide(decision(rows[0], "remove"), decision(rows[1], "unsure"), decision(rows[2], "skip"))
+    page.decide_each(decision(rows[0], "remove"), decision(rows[1], "unsure"), decision(rows[2], "skip"))
     found = page.http.get("/api/progress", params={"low": 0}).json()
     assert (found["remove"], found["unsure"], found["skip"]) == (1, 1, 1)
     assert (found["inside_decided"], found["inside_skipped"]) == (1, 2)
@@ -182,7 +206,7 @@ def test_removed_and_unsure_rows(client):
     decided = dict(zip(table.columns["id"].tolist(), table.columns["decided"].tolist(), strict=True))
     assert decided[rows[0]["id"]] == "(removed)"
     assert decided[rows[1]["id"]] == decided[rows[2]["id"]] == ""
-    assert table.summary()["review"] == {"decided": 1, "wrong": 1, "removed": 1, "random": None}
+    assert table.summary()["review"] == {"decided": 1, "bulk": 0, "wrong": 1, "removed": 1, "random": None}
     assert page.post("/api/export", {}).json()["rows"] == 2
     written = (page.review.run_dir.path / "decisions.csv").read_text(encoding="utf-8").splitlines()
     assert [line.split(",")[-3] for line in written] == ["action", "remove", "unsure"]

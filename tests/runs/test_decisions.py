@@ -216,7 +216,8 @@ class TestSample:
 
     def test_decisions_of_the_sample_are_marked(self, path):
         journal = Journal(path)
-        journal.append([Wish("a", "cat", "keep", queue="random"), Wish("b", "cat", "keep")])
+        journal.append([Wish("a", "cat", "keep", queue="random")])
+        journal.append([Wish("b", "cat", "keep")])
         assert [decision.queue for decision in Journal(path).decisions().values()] == ["random", None]
         assert "queue" not in json.loads(path.read_text().splitlines()[1])
         journal.append([Wish("a", "cat", "relabel", "dog", seen=1)])
@@ -224,6 +225,8 @@ class TestSample:
         journal.append([Wish("a", "cat", "undo", seen=3), Wish("b", "cat", "undo", seen=2)])
         journal.append([Wish("a", "cat", "undo", seen=4)])
         assert not journal.book()["a"].is_random
+        journal.append([Wish(id, "cat", "keep", queue="random") for id in "cd"])
+        assert not journal.book()["c"].is_random  # made at once: nobody looked at each
 
     def test_a_draw_cut_short_never_happened(self, path):
         Journal(path).append([Wish("a", "cat", "keep")])

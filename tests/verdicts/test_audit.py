@@ -251,7 +251,7 @@ def test_the_summary_is_plain_and_the_sentences_give_the_numbers(run_of):
     assert len(content["transition_matrix"]) == 4
     text = " ".join(table.sentences())
     assert f"About {table.noise_rate.num_wrong:.0f} of 600 labels contradict the other rows" in text
-    assert "Look at the first 100: about 100 are wrong" in text
+    assert f"Look at the first {table.num_suspicious}: about 180 are wrong (between " in text
     assert "calibration error" in text
     assert table.warnings == []
 

@@ -5,7 +5,6 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from surelabel.errors import ConfigError
-from surelabel.verdicts.budget import round_budgets
 from surelabel.verdicts.classes import confused_pairs, joint_counts, transition_matrix
 from surelabel.verdicts.corrections import capped, check_share, losing_classes
 from surelabel.verdicts.measures import auroc, average_precision, calibration_error
@@ -57,8 +56,3 @@ def test_calibration_error_is_the_mean_gap_over_bins_of_equal_counts():
     is_wrong = np.array([False, False, True, True])
     assert calibration_error(p_wrong, is_wrong, num_bins=2) == pytest.approx((0.2 + 0.1) / 2)
     assert calibration_error(p_wrong, is_wrong, num_bins=1) == pytest.approx(0.05)
-
-
-def test_budgets_are_round_and_not_far_beyond_the_suspects():
-    assert round_budgets(1000, 60) == [10, 20, 50, 60, 100]
-    assert round_budgets(15, 0) == [10]

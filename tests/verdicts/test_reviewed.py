@@ -175,13 +175,11 @@ def reviewed_run(run_of, monkeypatch):
     truth = {row["id"]: (names[row["given"]], names[row["clean"]]) for row in labels}
 
     def decide(ids, queue=None, action=None):
-        wishes = []
         for id in ids:
             given, clean = truth[id]
             wanted = action or ("keep" if given == clean else "relabel")
             seen = journal.book()[id].last if id in journal.book() else 0
-            wishes.append(Wish(id, given, wanted, clean if wanted == "relabel" else None, seen, queue))
-        journal.append(wishes)
+            journal.append([Wish(id, given, wanted, clean if wanted == "relabel" else None, seen, queue)])
 
     def drawn(count):
         draw = journal.draw(count)

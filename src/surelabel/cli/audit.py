@@ -80,7 +80,7 @@ def audit(
     console.say()
     say_findings(table)
     say_classes(table)
-    say_plans(plans)
+    say_plans(plans, table)
     console.say(f"\nAll {len(table):,} rows: {file}")
 
 
@@ -117,9 +117,22 @@ def say_classes(table: "Audit") -> None:
         console.say_table(["given", "probably", "labels", "of given"], pairs)
 
 
-def say_plans(plans: "Sequence[Expected]") -> None:
+def say_plans(plans: "Sequence[Expected]", table: "Audit") -> None:
     """Print what reviews of several lengths would find."""
-    rows = [[plan.budget, round(plan.num_wrong), plan.precision, plan.recall] for plan in plans]
-    if rows:
-        console.say("\nA review of the first suspects:")
-        console.say_table(["look at", "wrong", "of those", "of all wrong"], rows)
+    if not plans:
+        return
+    rows = [
+        [
+            plan.budget,
+            f"{plan.num_wrong:,.0f} ({plan.low:,.0f} to {plan.high:,.0f})",
+            _share(plan.precision, plan.precision_low, plan.precision_high),
+            _share(plan.recall, plan.recall_low, plan.recall_high),
+        ]
+        for plan in plans
+    ]
+    console.say(f"\nHow far to look; the first {table.worth_a_look.budget:,} are worth it:")
+    console.say_table(["look at the first", "wrong among them", "in %", "of all wrong ones, in %"], rows)
+
+
+def _share(share: float, low: float, high: float) -> str:
+    return f"{100 * share:.0f} ({100 * low:.0f} to {100 * high:.0f})"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surelabel import console, launcher
-from surelabel.cli.audit import NUM_SHOWN, say_findings, say_ranked
+from surelabel.cli.audit import NUM_SHOWN, say_findings, say_plans, say_ranked
 from surelabel.cli.options import Json, app, takes_settings
 from surelabel.cli.plan import say_plan
 from surelabel.config import RunConfig
@@ -148,6 +148,7 @@ def report(run: "RunDir", seconds: float, json: bool) -> None:
         "measures": table.measures() or None,
         "rows": len(table),
         "suspicious": table.num_suspicious,
+        "worth_a_look": table.worth_a_look.to_dict(),
         "noise_rate": table.noise_rate.rate,
         "noise_interval": table.noise_rate.interval,
         "seconds": seconds,
@@ -166,6 +167,7 @@ def _summarise(result: dict[str, Any], table: "Audit", run: "RunDir") -> None:
     else:
         console.say("Test accuracy: unknown; give test data with --test, or --set data.test_fraction=0.2")
     say_findings(table)
+    say_plans(table.budgets(), table)
     console.say("\nThe most suspicious:")
     say_ranked(table, NUM_SHOWN)
     path = shlex.quote(str(run.path))

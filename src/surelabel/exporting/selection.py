@@ -136,7 +136,7 @@ def choose(
         warnings,
         losing,
         accepted.doubt,
-        _expected_right(columns, audit.p_suggested[order], kept) if audit.can_tell else None,
+        _expected_right(columns, audit.p_suggested[order], kept, _is_bulk(audit)) if audit.can_tell else None,
     )
 
 
@@ -150,17 +150,26 @@ def _splits_to_change(split: np.ndarray, rewrite: Collection[str]) -> list[str]:
 
 
 def _expected_right(
-    columns: Mapping[str, np.ndarray], p_suggested: np.ndarray, kept: np.ndarray
+    columns: Mapping[str, np.ndarray], p_suggested: np.ndarray, kept: np.ndarray, is_bulk: np.ndarray
 ) -> tuple[float, float]:
     """Sum the probabilities that labels are right, before and after.
 
-    Those decided by a person count as right. Labels of rows that are not `kept` count as wrong
-    before, and not at all after.
+    Those that a person looked at and decided on count as right; those decided on in bulk are what
+    the model believes. Labels of rows that are not `kept` count as wrong before, and not at all
+    after.
     """
-    by, changed = columns["decided_by"], columns["changed"]
-    is_given_right = np.where(by == "person", ~changed & kept, 1 - columns["p_wrong"]).astype(np.float64)
-    is_label_right = np.select([by == "person", by == "model"], [np.ones(len(by)), p_suggested], is_given_right)
+    p_wrong, changed = columns["p_wrong"], columns["changed"]
+    is_looked = (columns["decided_by"] == "person") & ~is_bulk
+    is_given_right = np.where(is_looked, ~changed & kept, 1 - p_wrong).astype(np.float64)
+    p_changed = np.where(columns["label"] == columns["suggested"], p_suggested, p_wrong - p_suggested)
+    is_label_right = np.select([is_looked, changed], [np.ones(len(changed)), p_changed], is_given_right)
     return float(is_given_right.sum()), float(is_label_right[kept].sum())
+
+
+def _is_bulk(audit: Audit) -> np.ndarray:
+    """Return (N,) whether each of the run's rows was decided on without a look."""
+    review = audit.review
+    return np.zeros(len(audit), dtype=bool) if review is None else review.is_decided & ~review.answers.is_decided
 
 
 def audit_positions(run: RunDir, audit: Audit) -> np.ndarray:

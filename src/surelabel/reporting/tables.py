@@ -107,10 +107,17 @@ def classes_table(run: ReportedRun) -> Table:
 
 
 def review_table(run: ReportedRun) -> Table:
-    """List what a review of the first suspects would find, for several budgets."""
-    header = ["Labels reviewed", "Wrong among them, about", "At least", "At most", "Share of all wrong labels"]
+    """List what a review of the first labels would find, for several lengths."""
+    header = ["Labels reviewed", "Wrong among them, about", "At least", "At most", "That is", "Of all wrong labels"]
     rows = [
-        [plan.budget, round(plan.num_wrong), math.floor(plan.low), math.ceil(plan.high), percent(plan.recall)]
+        [
+            plan.budget,
+            round(plan.num_wrong),
+            math.floor(plan.low),
+            math.ceil(plan.high),
+            f"{percent(plan.precision)} ({percent(plan.precision_low)} to {percent(plan.precision_high)})",
+            f"{percent(plan.recall)} ({percent(plan.recall_low)} to {percent(plan.recall_high)})",
+        ]
         for plan in run.audit.budgets()
     ]
     return make_table("What a review would find", header, rows)

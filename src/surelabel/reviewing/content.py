@@ -20,11 +20,11 @@ class RowContent:
     def __init__(self, run_dir: RunDir) -> None:
         self.run_dir = run_dir
 
-    def describe(self, rows: Examples, position: int, given: int, suggested: int) -> dict[str, Any]:
+    def describe(self, rows: Examples, position: int, given: int, suggested: int | None) -> dict[str, Any]:
         """Return the text, its pieces as [text, side], and the columns as [name, cell].
 
         `side` is given, suggested or empty. Without text, `text` and `pieces` are None; without
-        marks, the whole text is one piece.
+        marks, or a suggestion to mark words for, the whole text is one piece.
         """
         text = text_of(rows, position)
         columns = [] if self._cells is None else self._cells.find(str(rows.ids[position]))
@@ -41,10 +41,10 @@ class RowContent:
         model = TrainedModel.read(self.run_dir) if has_model else None
         return model if model is not None and can_mark(model) else None
 
-    def _pieces(self, text: str | None, given: int, suggested: int) -> list[list[str]] | None:
+    def _pieces(self, text: str | None, given: int, suggested: int | None) -> list[list[str]] | None:
         if text is None:
             return None
-        if self._model is None:
+        if suggested is None or self._model is None:
             return [[text, ""]]
         (pieces,) = mark_words(self._model, [text], [given], [suggested])
         return [list(piece) for piece in pieces]

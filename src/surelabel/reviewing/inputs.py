@@ -55,6 +55,12 @@ class FeatureTable:
         # Within classes: a feature that tells classes apart varies more between them.
         self.spread = (x - self.mean[label]).square().mean(0).sqrt().clamp(min=1e-12)
 
+    def describe_blindly(self, rows: Examples, position: int, given: int) -> list[Mapping[str, Any]]:
+        """Return the features of a row in the order of the data, beside the means of one class."""
+        columns = {"value": rows.x[torch.tensor([position])][0], "given_mean": self.mean[given]}
+        shown = range(min(len(self.names), MAX_VALUES))
+        return [{"name": self.names[n]} | {name: float(column[n]) for name, column in columns.items()} for n in shown]
+
     def describe(self, rows: Examples, position: int, given: int, suggested: int) -> list[Mapping[str, Any]]:
         """Return the features of a row, those that favour one of the two classes most first.
 

@@ -61,7 +61,16 @@ class LiveAudit:
         self.audit = self.auditor.audit(self.journal)
         # Here, not in a request: these count over all rows.
         self.estimate, self.warnings = self.audit.sentences()[0], self.audit.warnings
-        self.can_tell = self.audit.can_tell
+        self.can_tell, self.worth_a_look = self.audit.can_tell, self.audit.worth_a_look.budget
+        p_wrong = self.audit.columns["p_wrong"]
+        self.lengths = [{**plan.to_dict(), "p_wrong": float(p_wrong[plan.budget - 1])} for plan in self.audit.budgets()]
+        """What to expect of lists of several lengths, with P(wrong) of the last label of each."""
+
+    @property
+    def least_p_wrong(self) -> float:
+        """P(wrong) of the last label that is worth a look."""
+        found = (one["p_wrong"] for one in self.lengths if one["budget"] == self.worth_a_look)
+        return next(found, self.audit.min_probability)
 
     def _run(self) -> None:
         """Audit until nothing is new; rest as long as an audit takes, for the sake of requests."""

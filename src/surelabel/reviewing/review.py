@@ -82,6 +82,10 @@ class ProgressFilter(Filter):
     numbers: str = Field("", pattern=r"^(\d{1,12}(,\d{1,12})*)?$")
 
 
+Queue = Literal["suspects", "random"]
+"""The random sample is checked blindly: its rows come without anything that the model says."""
+
+
 class Review:
     """One run under review; each public method answers the requests to one address."""
 
@@ -137,15 +141,17 @@ class Review:
             "has_originals": self.originals is not None,
             "is_calibrated": self.suspects.is_calibrated,
             "annotator": self.journal.by if self.journal.is_independent else None,
+            "low": self.live.least_p_wrong,
             "starts_random": self.starts_random and len(self.suspects.sampled) > 0,
             "recent": self._recent(),
         }
 
     def _recent(self) -> list[list[dict[str, Any]]]:
         """Return the decisions that can be undone; those that were made at once come together."""
-        bulks = [[one.id for one in bulk if one.id in self.suspects.row_of] for bulk in self.journal.recent(NUM_RECENT)]
-        book = self.journal.find(id for bulk in bulks for id in bulk)
-        return [[{"id": id, "seen": book[id].last} for id in bulk] for bulk in bulks if bulk]
+        bulks = [[one for one in bulk if one.id in self.suspects.row_of] for bulk in self.journal.recent(NUM_RECENT)]
+        book = self.journal.find(one.id for bulk in bulks for one in bulk)
+        shown = [[{"id": one.id, "seen": book[one.id].last, "queue": one.queue} for one in bulk] for bulk in bulks]
+        return [bulk for bulk in shown if bulk]
 
     def rows(self, wanted: Annotated[PageFilter, Query()]) -> dict[str, Any]:
         """Return the next suspects that match a filter."""
@@ -153,17 +159,18 @@ class Review:
         ranks, rows = self.suspects.match(wanted, self.states, wanted.order)
         left = ranks >= wanted.after  # here ranks count from 0, on the page from 1
         ranks, rows = ranks[left], rows[left]
-        shown = self._describe(rows[: wanted.count].tolist(), ranks[: wanted.count].tolist())
+        shown = self._describe(rows[: wanted.count].tolist(), ranks[: wanted.count].tolist(), wanted.queue == RANDOM)
         return {"rows": shown, "num_found": len(rows)}
 
     def progress(self, wanted: Annotated[ProgressFilter, Query()]) -> dict[str, Any]:
         """Return the counts of the progress bar, the newest estimate, and P(wrong) of some rows."""
         self.states.update()
         numbers = [int(number) for number in wanted.numbers.split(",") if number][:MOST_NUMBERS]
-        known = [number for number in numbers if number < len(self.suspects)]
+        is_blind = wanted.queue == RANDOM
+        known = [number for number in numbers if number < len(self.suspects) and not is_blind]
         return {
             **self.suspects.progress(wanted, self.states),
-            "menus": self.suspects.menus(wanted, self.states),
+            "menus": None if is_blind else self.suspects.menus(wanted, self.states),
             "is_pending": self.live.is_pending,
             "order": max(self.suspects.orders),
             "moved": self.suspects.num_moved(wanted, wanted.order, self.states),
@@ -171,6 +178,8 @@ class Review:
             "estimate": self.live.estimate,
             "can_tell": self.live.can_tell,
             "warnings": self.live.warnings,
+            "lengths": [] if is_blind else self.live.lengths,
+            "worth_a_look": self.live.worth_a_look,
             "sampled": len(self.suspects.sampled),
             "p_wrong": {number: float(self.suspects.p_wrong[number]) for number in known},
         }
@@ -184,11 +193,13 @@ class Review:
 
     def overview(self, wanted: Annotated[Filter, Query()]) -> dict[str, Any]:
         """Return how many rows of each given class have each suggestion."""
+        _refuse_blind(wanted.queue)
         self.states.update()
         return self.suspects.overview(wanted, self.states)
 
-    def why(self, split: str, position: int) -> dict[str, Any]:
+    def why(self, split: str, position: int, queue: Queue = "suspects") -> dict[str, Any]:
         """Return the reasons for the verdict on a row."""
+        _refuse_blind(queue)
         rows = self.suspects.split_with(split, position)
         if rows is None:
             raise DataError("there is no such sample in this run")
@@ -214,29 +225,41 @@ class Review:
             raise DataError(f"{id}: {error}") from None
         return Response(content, media_type=media_type)
 
-    def row_values(self, split: str, position: int) -> list[Any]:
+    def row_values(self, split: str, position: int, queue: Queue = "suspects") -> list[Any]:
         """Return the features of a row beside the means of its two classes."""
         rows = self._find(split, position, is_image=False)
-        return self._features_of(self.suspects.row_of[str(rows.ids[position])])
+        return self._features_of(self.suspects.row_of[str(rows.ids[position])], queue == RANDOM)
 
-    def row_content(self, split: str, position: int) -> dict[str, Any]:
+    def row_content(self, split: str, position: int, queue: Queue = "suspects") -> dict[str, Any]:
         """Return the text of a row, in pieces, and the columns of its table."""
         rows = self.suspects.split_with(split, position)
         if rows is None:
             raise DataError("there is no such sample in this run")
         row = self.suspects.row_of[str(rows.ids[position])]
         given, suggested = int(self.suspects.given[row]), int(self.suspects.suggested[row])
-        return self.content.describe(rows, position, given, suggested)
+        return self.content.describe(rows, position, given, None if queue == RANDOM else suggested)
 
     def decide(self, request: DecisionsRequest) -> Any:
         """Write decisions; answer 409 with the current rows if someone else decided first."""
-        wishes = [self._wish(one, request.queue) for one in request.decisions]
+        wishes, is_blind = [self._wish(one, request.queue) for one in request.decisions], request.queue == RANDOM
+        if is_blind and len(wishes) > 1:
+            raise RunError("labels of the random sample are checked one by one: expected one decision")
+        self._refuse_undo_elsewhere(wishes)
         try:
             self.journal.append(wishes)
         except Conflict as conflict:
-            return JSONResponse({"error": str(conflict), "rows": self._current_rows(conflict.ids)}, 409)
+            return JSONResponse({"error": str(conflict), "rows": self._current_rows(conflict.ids, is_blind)}, 409)
         self.live.notify()
-        return {"rows": self._current_rows([wish.id for wish in wishes])}
+        return {"rows": self._current_rows([wish.id for wish in wishes], is_blind)}
+
+    def _refuse_undo_elsewhere(self, wishes: Sequence[Wish]) -> None:
+        """Raise if an answer to the random sample is undone where the model's opinion is shown."""
+        book = self.journal.find(wish.id for wish in wishes if wish.action == "undo")
+        queues = {wish.id: wish.queue for wish in wishes}
+        for id, standing in book.items():
+            if standing.decision is not None and standing.decision.queue != queues[id]:
+                place = "the random sample" if standing.decision.queue == RANDOM else "the suspects"
+                raise RunError(f"{id!r} was decided on among {place}: undo it there")
 
     def export(self) -> dict[str, Any]:
         """Write RUN/decisions.csv."""
@@ -261,28 +284,32 @@ class Review:
         action = "keep" if (request.action, request.label) == ("relabel", given) else request.action
         return Wish(request.id, given, action, request.label if action == "relabel" else None, request.seen, queue)
 
-    def _current_rows(self, ids: Sequence[str]) -> list[dict[str, Any]]:
+    def _current_rows(self, ids: Sequence[str], is_blind: bool) -> list[dict[str, Any]]:
         rows = [self.suspects.row_of[id] for id in ids]
-        return self._describe(rows, rows)
+        ranks = [int(np.flatnonzero(self.suspects.sampled == row)[0]) for row in rows] if is_blind else rows
+        return self._describe(rows, ranks, is_blind)
 
-    def _describe(self, rows: Sequence[int], ranks: Sequence[int]) -> list[dict[str, Any]]:
+    def _describe(self, rows: Sequence[int], ranks: Sequence[int], is_blind: bool) -> list[dict[str, Any]]:
         """Return everything the page shows of these rows."""
+        describe = self.suspects.describe_blindly if is_blind else self.suspects.describe
         ids = [self.suspects.ids[row] for row in rows]
         book, opinions = self.journal.find(ids), self.journal.opinions(ids)
-        return [
+        described = [
             {
-                **self.suspects.describe(row, book.get(id), rank),
-                **self._preview(row),
+                **describe(row, book.get(id), rank),
+                **self._preview(row, is_blind),
                 "opinions": self._visible(opinions.get(id, {})),
             }
             for id, row, rank in zip(ids, rows, ranks, strict=True)
         ]
+        # What others decided, mostly among the suspects, would give the suggestion away.
+        return [{**one, "opinions": []} if is_blind and one["decision"] is None else one for one in described]
 
-    def _preview(self, row: int) -> dict[str, Any]:
+    def _preview(self, row: int, is_blind: bool) -> dict[str, Any]:
         """Return the beginning of a text, or the first features; neither for images."""
         snippet = self.suspects.snippet(row)
         is_shown = self.features is not None and snippet is None
-        return {"snippet": snippet, "preview": self._features_of(row)[:NUM_PREVIEWED] if is_shown else []}
+        return {"snippet": snippet, "preview": self._features_of(row, is_blind)[:NUM_PREVIEWED] if is_shown else []}
 
     def _visible(self, opinions: Mapping[str, Decision]) -> list[dict[str, Any]]:
         """Return what annotators decided; an annotator sees it only after an own decision."""
@@ -290,11 +317,18 @@ class Review:
             return []
         return [{name: getattr(one, name) for name in ("by", "action", "label", "time")} for one in opinions.values()]
 
-    def _features_of(self, row: int) -> list[Any]:
+    def _features_of(self, row: int, is_blind: bool) -> list[Any]:
         assert self.features is not None
         split, position = self.suspects.place(row)
         given, suggested = int(self.suspects.given[row]), int(self.suspects.suggested[row])
+        if is_blind:
+            return self.features.describe_blindly(self.suspects.splits[split], position, given)
         return self.features.describe(self.suspects.splits[split], position, given, suggested)
+
+
+def _refuse_blind(queue: str) -> None:
+    if queue == RANDOM:
+        raise DataError("the random sample is checked without the model's opinion")
 
 
 def write_csv(run: RunDir, journal: Journal) -> int:

@@ -26,7 +26,7 @@ class RowStates:
     def _forget(self) -> None:
         self._place: Place | None = None
         self._state = np.full(len(self.row_of), OPEN, dtype=np.int8)
-        self._is_random = np.zeros(len(self.row_of), dtype=bool)
+        self._is_random, self._is_bulk = np.zeros((2, len(self.row_of)), dtype=bool)
         self._counts = [len(self.row_of), 0, 0, 0, 0, 0]
 
     def update(self) -> None:
@@ -42,15 +42,20 @@ class RowStates:
                     self._counts[self._state[row]] -= 1
                     self._counts[state] += 1
                     self._state[row], self._is_random[row] = state, standing.is_random
+                    self._is_bulk[row] = standing.decision is not None and standing.decision.bulk is not None
             self._place = changes.place
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows by their valid decision."""
         return {action: self._counts[state] for action, state in _OF_ACTION.items()}
 
-    def decided(self) -> Mask:
-        """Return (N,) whether each row is kept, relabelled or removed."""
-        return self._is_any(KEPT, RELABELLED, REMOVED)
+    def decided(self, is_random: bool = False) -> Mask:
+        """Return (N,) whether each row is kept, relabelled or removed.
+
+        In the random sample, a row that was decided in bulk still has to be looked at.
+        """
+        found = self._is_any(KEPT, RELABELLED, REMOVED)
+        return found & (~self._is_bulk | self._is_random) if is_random else found
 
     def set_aside(self, is_random: bool = False) -> Mask:
         """Return (N,) whether each row is skipped or unsure.
@@ -63,9 +68,9 @@ class RowStates:
     def has(self, state: str, is_random: bool = False) -> Mask:
         """Return (N,) whether each row is open, decided, removed, disputed, unsure or skipped."""
         if state == "open":
-            return ~(self.decided() | self.set_aside(is_random))
+            return ~(self.decided(is_random) | self.set_aside(is_random))
         if state == "decided":
-            return self.decided()
+            return self.decided(is_random)
         if state == "removed":
             return self._is_any(REMOVED)
         if state == "disputed":

@@ -184,12 +184,14 @@ class Suspects:
 
     def progress(self, wanted: Filter, states: RowStates) -> dict[str, Any]:
         """Count decisions, overall and inside the filter, and the wrong labels probably left."""
-        decided, skipped = states.decided(), states.set_aside(wanted.queue == "random")
+        is_random = wanted.queue == "random"
+        decided, skipped = states.decided(is_random), states.set_aside(is_random)
         inside = self._is_inside(wanted)
         return {
             "rows": len(self),
             **states.counts(),
-            "wrong_left": float(self.p_wrong[~decided].sum()),
+            # In the blind check it would tell P(wrong) of the label just decided on.
+            "wrong_left": None if is_random else float(self.p_wrong[~decided].sum()),
             "inside": int(inside.sum()),
             "inside_decided": int((inside & decided).sum()),
             "inside_skipped": int((inside & skipped).sum()),
@@ -246,17 +248,31 @@ class Suspects:
         found = [(*divmod(int(pairs[at]), len(names)), int(counts[at])) for at in most]
         return [(names[one], names[two], count) for one, two, count in found]
 
-    def describe(self, row: int, standing: Standing | None, rank: int) -> dict[str, Any]:
-        """Return everything the page shows of a row; `rank` counts from 0."""
+    def describe_blindly(self, row: int, standing: Standing | None, rank: int) -> dict[str, Any]:
+        """Return a row of the random sample without anything that the model says of it.
+
+        Nor does it have a decision that is no answer there: in bulk, suggestions are accepted.
+        """
         split, position = self.place(row)
-        decision = standing.decision if standing else None
+        decision = standing.decision if standing and standing.is_answer else None
         return {
-            "number": row,
+            "is_blind": True,
             "rank": rank + 1,
             "id": self.ids[row],
             "split": split,
             "position": position,
             "given": self.class_names[self.given[row]],
+            "seen": standing.last if standing else 0,
+            "decision": None if decision is None else asdict(decision),
+        }
+
+    def describe(self, row: int, standing: Standing | None, rank: int) -> dict[str, Any]:
+        """Return everything the page shows of a row; `rank` counts from 0."""
+        decision = standing.decision if standing else None
+        return {
+            **self.describe_blindly(row, standing, rank),
+            "is_blind": False,
+            "number": row,
             "suggested": self.class_names[self.suggested[row]],
             "suggested_probability": plain(self.columns["suggested_probability"][row]),
             "p_wrong": float(self.p_wrong[row]),
@@ -264,7 +280,6 @@ class Suspects:
             "partner": self._partner(row),
             "candidates": self._candidates(row),
             "evidence": {name: plain(values[row]) for name, values in self._evidence().items()},
-            "seen": standing.last if standing else 0,
             "decision": None if decision is None else asdict(decision),
         }
 

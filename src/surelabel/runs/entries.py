@@ -3,8 +3,9 @@
     {"sequence": 7, "time": "2026-01-31T12:00:00.123+00:00", "id": "cat/17.png", "given": "cat",
      "action": "relabel", "label": "dog", "by": "ann", "crc32": "0a1b2c3d"}
 
-Decisions that were made at once have the number of the first of them as `bulk`. Annotators decide
-independently of each other; their decisions have `"independent": true`.
+Decisions that were made at once have the number of the first of them as `bulk`: they hold, but
+nobody looked at each row, so no estimate learns from them. Annotators decide independently of each
+other; their decisions have `"independent": true`.
 
 `crc32` is the checksum of the line without it.
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
-from surelabel.runs.entries import RANDOM, Decision
+from surelabel.runs.entries import DECIDED, RANDOM, Decision
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,13 +16,20 @@ class Standing:
     before: "Standing | None" = field(default=None, repr=False)
     """What undoing the valid decision restores."""
     is_random: bool = False
-    """Whether a decision that was not undone was made in the queue of random labels."""
+    """Whether a decision that was not undone, nor made in bulk, was made on a random label."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the row needs no look any more if it is in the random sample."""
+        decision = self.decision
+        return self.is_random or (decision is not None and decision.action in DECIDED and decision.bulk is None)
 
     def take(self, entry: Decision) -> "Standing":
         """Return the standing after the next entry."""
         if entry.action == "undo":
             return replace(self.before or Standing(), last=entry.sequence)
-        return Standing(entry.sequence, entry, self, self.is_random or entry.queue == RANDOM)
+        is_look = entry.queue == RANDOM and entry.bulk is None
+        return Standing(entry.sequence, entry, self, self.is_random or is_look)
 
 
 Book = dict[str, Standing]

@@ -21,12 +21,20 @@ class Review:
     """The decisions on the N rows of a run, in the order of its data."""
 
     answers: Answers
+    """What people said after looking; decisions that were made at once, in bulk, are no looks."""
+    is_decided: Mask
+    """(N,) rows that a person decided on, looked at or not."""
     labels: NDArray[np.integer[Any]]
     """(N,) the class that a person decided on; NO_CLASS without a decision, or TO_REMOVE."""
 
     @property
     def num_decided(self) -> int:
         """The number of rows with a decision."""
+        return int(self.is_decided.sum())
+
+    @property
+    def num_looked(self) -> int:
+        """The number of rows that a person decided on one by one, and so looked at."""
         return int(self.answers.is_decided.sum())
 
 
@@ -52,18 +60,18 @@ class ReviewReader:
 
     def _forget(self) -> None:
         self._place: Place | None = None
-        self._is_decided, self._is_random = (np.zeros(len(self.ids), dtype=bool) for _ in range(2))
+        self._is_decided, self._is_looked, self._is_random = np.zeros((3, len(self.ids)), dtype=bool)
         self._labels = np.full(len(self.ids), NO_CLASS)
 
     def read(self, journal: Journal) -> Review | None:
         """Return the decisions that hold now; None if there are none, and no sample."""
         self._catch_up(journal)
-        draw, is_decided, labels = journal.sample(), self._is_decided.copy(), self._labels.copy()
+        draw, is_decided, is_looked = journal.sample(), self._is_decided.copy(), self._is_looked.copy()
         if not is_decided.any() and draw is None:
             return None
-        is_wrong = is_decided & (labels != self.given)
-        sample = None if draw is None else self._answered(draw, is_decided, is_wrong)
-        return Review(Answers(is_decided, is_wrong, sample), labels)
+        is_wrong = is_looked & (self._labels != self.given)
+        sample = None if draw is None else self._answered(draw, is_looked, is_wrong)
+        return Review(Answers(is_looked, is_wrong, sample), is_decided, self._labels.copy())
 
     def _catch_up(self, journal: Journal) -> None:
         """Take over the rows that were decided on since the last call."""
@@ -75,6 +83,7 @@ class ReviewReader:
             if row is not None:
                 self._is_random[row] = standing.is_random
                 self._is_decided[row] = decision is not None and decision.action in DECIDED
+                self._is_looked[row] = self._is_decided[row] and decision is not None and decision.bulk is None
                 self._labels[row] = self._label(decision)
         self._place = changes.place
 
@@ -96,7 +105,7 @@ class ReviewReader:
         """Return the answers up to the first row of the sample that nobody has looked at.
 
         Rows that were decided on elsewhere do not end an unfinished sample: that they have an
-        answer depends on their score.
+        answer depends on their score. Decisions made in bulk are no answers.
         """
         rows = self.sampled(draw)
         is_own = self._is_random[rows]

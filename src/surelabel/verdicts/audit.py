@@ -95,7 +95,7 @@ class Audit(Table):
     @property
     def is_decided(self) -> np.ndarray:
         """(N,) whether a person has decided on each label, in the order of the table."""
-        return np.zeros(len(self), dtype=bool) if self.review is None else self.review.answers.is_decided[self.position]
+        return np.zeros(len(self), dtype=bool) if self.review is None else self.review.is_decided[self.position]
 
     @property
     def num_open(self) -> int:
@@ -218,11 +218,17 @@ class Audit(Table):
             raise ConfigError(f"budget={budget}: expected a number of labels, 0 or more")
         return budgets.expected(self.calibration, int(budget), self.confidence, self.num_open)
 
+    @cached_property
+    def worth_a_look(self) -> Expected:
+        """The list of first labels that is worth a look: the suspects, or longer."""
+        limits = self.num_open, self.num_suspicious, self.min_probability
+        return self.expected(budgets.worth_a_look(self.calibration, *limits))
+
     def budgets(self) -> list[Expected]:
-        """Return the same for a few round numbers."""
-        return [
-            self.expected(size) for size in budgets.round_budgets(int((~self.is_decided).sum()), self.num_suspicious)
-        ]
+        """Return what to expect of about six lengths, up to nearly all wrong labels."""
+        left = self.columns["p_wrong"][: self.num_open]
+        sizes = budgets.lengths(left, self.num_suspicious, self.worth_a_look.budget)
+        return [self.expected(size) for size in sizes]
 
     def flagged(
         self, budget: int | None = None, min_probability: float | None = None, kind: str | None = None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from surelabel.verdicts import classes, evidence, kinds
-from surelabel.verdicts.answers import Review
+from surelabel.verdicts.answers import NO_CLASS, Review
 
 COLUMNS = (
     "rank",
@@ -46,7 +46,8 @@ def sum_alternatives(
     for rows, share in found.alternatives():
         if_wrong[rows] = share[np.arange(len(share)), suggested[rows]]
         if review is not None:
-            _use_decisions(share, given[rows], review.labels[rows])
+            labels = np.where(review.answers.is_decided, review.labels, NO_CLASS)
+            _use_decisions(share, given[rows], labels[rows])
         joint += classes.joint_counts(given[rows], p_wrong[rows], share)
     if review is not None:
         if_wrong *= _suggestions_kept(if_wrong, suggested, review)
@@ -61,7 +62,7 @@ def _suggestions_kept(if_wrong: np.ndarray, suggested: np.ndarray, review: Revie
 
 
 def _use_decisions(share: np.ndarray, given: np.ndarray, labels: np.ndarray) -> None:
-    """Replace the alternatives (n, K) of rows for which a person chose another class."""
+    """Replace the alternatives (n, K) of rows for which a person who looked chose another class."""
     changed = np.flatnonzero((labels >= 0) & (labels != given))
     share[changed] = 0
     share[changed, labels[changed]] = 1
@@ -73,7 +74,7 @@ def rank_rows(columns: dict[str, np.ndarray], review: Review | None) -> np.ndarr
     Rows that a person has decided on come last.
     """
     keys = (-columns["suggested_probability"], columns["quality"], -columns["p_wrong"])
-    return np.lexsort(keys if review is None else (*keys, review.answers.is_decided))
+    return np.lexsort(keys if review is None else (*keys, review.is_decided))
 
 
 def ranked_columns(

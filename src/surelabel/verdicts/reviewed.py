@@ -38,6 +38,7 @@ class Answers:
     """What people know of N labels, in the order of the data."""
 
     is_decided: Mask
+    """(N,) whether a person looked and decided; decisions made in bulk are no looks."""
     is_wrong: Mask
     """(N,) whether the decision was another label; False where nothing is decided."""
     sample: Sample | None = None

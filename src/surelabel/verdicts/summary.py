@@ -9,7 +9,6 @@ from surelabel import notebook
 from surelabel.runs.decisions import FILE_NAME
 from surelabel.verdicts import advice
 from surelabel.verdicts.answers import TO_REMOVE
-from surelabel.verdicts.budget import handy_budget
 from surelabel.verdicts.calibration import MIN_ROWS
 from surelabel.verdicts.classes import Rate
 from surelabel.verdicts.corrections import MOST_NAMED, listed, losing_counts
@@ -52,6 +51,7 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
         "kinds": audit.kinds.counts(),
         "ambiguous_unknown_because": audit.kinds.doubt,
         "losing_classes": losing_counts(audit.losing),
+        "worth_a_look": audit.worth_a_look.to_dict(),
         "budgets": [plan.to_dict() for plan in audit.budgets()],
         "review": _review(audit),
         "measures": audit.measures() or None,
@@ -81,20 +81,14 @@ def sentences(audit: "Audit") -> Iterator[str]:
         yield from (_join(after, text) for text in _unknown(audit))
         yield from audit.basis
         yield from _random_labels(audit)
+        yield from _worth_a_look(audit)
         yield from _kinds(audit)
         yield from _truth(audit)
         return
     yield _join(after, " ".join(_count(audit)))
     yield from audit.basis
     yield from _random_labels(audit)
-    left = audit.p_wrong[: audit.num_open]
-    if left.sum() >= 0.5:
-        plan = audit.expected(handy_budget(len(left), left))
-        every = "all wrong ones" if audit.review is None else "the wrong ones that are left"
-        yield (
-            f"Look at the first {plan.budget:,}: about {plan.num_wrong:,.0f} are wrong, "
-            f"which is {_percent(plan.recall)} of {every}."
-        )
+    yield from _worth_a_look(audit)
     pairs = [f"{p.num_labels:,.0f} given as {p.given!r} are {p.true!r}" for p in audit.confused_pairs(3)]
     if pairs:
         yield f"Most often confused: about {', '.join(pairs)}."
@@ -126,6 +120,22 @@ def _count(audit: "Audit") -> Iterator[str]:
         yield f"Not counted: mistakes that follow the inputs{signs}."
 
 
+def _worth_a_look(audit: "Audit") -> Iterator[str]:
+    """Yield how long a list is worth a look, and what it holds."""
+    plan = audit.worth_a_look
+    if plan.num_wrong < 0.5:
+        return
+    ends = f"between {plan.low:,.0f} and {plan.high:,.0f}"
+    if not audit.can_tell:
+        yield f"Look at the first {plan.budget:,}: {ends} are wrong."
+        return
+    every = "all wrong ones" if audit.review is None else "the wrong ones that are left"
+    yield (
+        f"Look at the first {plan.budget:,}: about {plan.num_wrong:,.0f} are wrong ({ends}), which is "
+        f"{_percent(plan.recall)} of {every} ({100 * plan.recall_low:.0f} to {100 * plan.recall_high:.0f} %)."
+    )
+
+
 def _kinds(audit: "Audit") -> Iterator[str]:
     """Yield a sentence for each kind other than wrong, where there is something to say."""
     texts = {
@@ -142,14 +152,18 @@ def _kinds(audit: "Audit") -> Iterator[str]:
 
 
 def _after_review(audit: "Audit") -> str:
-    """Return how many decisions the figures contain, such as "After 5 decisions: "."""
+    """Return how many decisions there are, and of how many a person has seen the row."""
     if audit.review is None or not audit.review.num_decided:
         return ""
-    count, sample = audit.review.num_decided, audit.review.answers.sample
+    count, looked, sample = audit.review.num_decided, audit.review.num_looked, audit.review.answers.sample
     drawn = 0 if sample is None else int((~sample.is_skipped).sum())
-    return f"After {count:,} decision{'s'[: count != 1]}" + (
-        f", {drawn:,} of them drawn at random: " if drawn else ": "
-    )
+    after = f"After {count:,} decision{'s'[: count != 1]}"
+    if not looked:
+        return f"{after} made in bulk: "
+    if looked == count:
+        return f"{after}, {drawn:,} of them drawn at random: " if drawn else f"{after}: "
+    at_random = f" ({drawn:,} drawn at random)" if drawn else ""
+    return f"{after}, {looked:,} of them looked at{at_random} and {count - looked:,} made in bulk: "
 
 
 def _join(after: str, sentence: str) -> str:
@@ -177,6 +191,7 @@ def _review(audit: "Audit") -> dict[str, Any] | None:
     answers, sample = audit.review.answers, audit.review.answers.sample
     found: dict[str, Any] = {
         "decided": audit.review.num_decided,
+        "bulk": audit.review.num_decided - audit.review.num_looked,
         "wrong": int(answers.is_wrong.sum()),
         "removed": int((audit.review.labels == TO_REMOVE).sum()),
         "random": None,

@@ -60,8 +60,9 @@ export const getRun = () => request("/api/run");
 export const getRows = (filter, after, order, count = null) => request(`/api/rows?${query(filter, { after, order, count })}`);
 export const getProgress = (filter, order, numbers) =>
   request(`/api/progress?${query(filter, { order, numbers: numbers.join(",") })}`);
-export const getValues = (row) => request(`/api/values/${encodeURIComponent(row.split)}/${row.position}`);
-export const getContent = (row) => request(`/api/content/${encodeURIComponent(row.split)}/${row.position}`);
+const queueOf = (row) => (row.is_blind ? "?queue=random" : "");
+export const getValues = (row) => request(`/api/values/${encodeURIComponent(row.split)}/${row.position}${queueOf(row)}`);
+export const getContent = (row) => request(`/api/content/${encodeURIComponent(row.split)}/${row.position}${queueOf(row)}`);
 export const getWhy = (row) => request(`/api/why/${encodeURIComponent(row.split)}/${row.position}`);
 export const getOverview = (filter) => request(`/api/overview?${query(filter)}`);
 export const imageAddress = (row) => `/image/${encodeURIComponent(row.split)}/${row.position}`;

@@ -46,7 +46,7 @@ function move(step, extend = false) {
     if (place >= state.rows.length) await loadMore();
     if (place < 0 || place >= state.rows.length) return;
     state.finished = false;
-    if (extend) [current(), state.rows[place]].forEach((row) => state.selected.add(row.id));
+    if (extend && !isRandom()) [current(), state.rows[place]].forEach((row) => state.selected.add(row.id));
     state.cursor = place;
     draw();
   });
@@ -68,14 +68,15 @@ function show(view) {
 
 function toggle(id) {
   state.finished = false;
-  if (!state.selected.delete(id)) state.selected.add(id);
+  if (isRandom()) state.cursor = state.rows.findIndex((row) => row.id === id); // one by one
+  else if (!state.selected.delete(id)) state.selected.add(id);
   draw();
 }
 
 const cards = {
   click(id, event) {
     const place = state.rows.findIndex((row) => row.id === id);
-    if (event.shiftKey) {
+    if (event.shiftKey && !isRandom()) {
       const [from, to] = [state.cursor, place].sort((a, b) => a - b);
       state.rows.slice(from, to + 1).forEach((row) => state.selected.add(row.id));
       state.cursor = place;
@@ -106,7 +107,7 @@ async function chooseClass() {
   const rows = targets();
   if (!rows.length) return;
   const title = rows.length > 1 ? `Which class is right for these ${rows.length}?` : "Which class is right?";
-  const label = await choose(state.run.classes, rows.length > 1 ? [] : rows[0].candidates, title);
+  const label = await choose(state.run.classes, rows.length > 1 ? [] : rows[0].candidates || [], title);
   if (label !== null && label !== undefined) decide(() => relabel(label));
 }
 
@@ -117,7 +118,7 @@ async function exportCsv() {
 
 const ACTIONS = {
   keep: () => decide(() => ({ action: "keep" })),
-  accept: () => decide((row) => relabel(row.suggested)),
+  accept: () => isRandom() || decide((row) => relabel(row.suggested)), // the random check is blind
   remove: () => decide(() => ({ action: "remove" })),
   unsure: () => decide(() => ({ action: "unsure" })),
   skip: () => decide(() => ({ action: "skip" })),
@@ -158,7 +159,7 @@ const GRID_KEYS = {
 };
 
 function openOverview() {
-  enqueue(() => showOverview(state.filter, showPair, showSheet));
+  if (!isRandom()) enqueue(() => showOverview(state.filter, showPair, showSheet));
 }
 
 function openFilters() {
@@ -168,6 +169,7 @@ function openFilters() {
 
 /** Select all open rows of the filter, loaded or not, up to the most that a request can hold. */
 function selectAll() {
+  if (isRandom()) return;
   if (!state.numAhead || state.rows.length >= MOST_SELECTED) selectLoaded();
   else unlessBusy(async () => {
     while (state.rows.length < MOST_SELECTED && (await loadMore(MOST_SELECTED)));
@@ -256,12 +258,12 @@ async function start() {
     $("left-name").title = "The sum of 1 − quality, which is not calibrated";
   }
   for (const bulk of state.run.recent) {
-    undoable.push(bulk.map(({ id }) => id));
+    undoable.push({ ids: bulk.map(({ id }) => id), queue: bulk[0].queue });
     bulk.forEach(({ id, seen: last }) => seen.set(id, last));
   }
   $("evidence-box").open = window.innerWidth > 900;
   const first = state.run.starts_random && !before.filter ? { queue: "random" } : before.filter;
-  state.filter = startFilters(state.run.classes, first, (filter, view) => {
+  state.filter = startFilters(state.run.classes, first, state.run.low, (filter, view) => {
     state.filter = filter;
     state.view = view ?? state.view;
     saveView();

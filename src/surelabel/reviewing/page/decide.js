@@ -18,7 +18,7 @@ export function decide(wanted) {
   unlessBusy(async () => {
     const answer = await send(rows.map((row) => ({ id: row.id, seen: seen.get(row.id), ...wanted(row) })));
     if (!answer) return;
-    undoable.push(rows.map((row) => row.id));
+    undoable.push({ ids: rows.map((row) => row.id), queue: queue() });
     state.selected.clear();
     await advance();
     draw();
@@ -26,9 +26,11 @@ export function decide(wanted) {
   });
 }
 
+const queue = () => (isRandom() ? "random" : null);
+
 async function send(decisions) {
   try {
-    const answer = await postDecisions(decisions, isRandom() ? "random" : null);
+    const answer = await postDecisions(decisions, queue());
     update(answer.rows);
     return answer;
   } catch (error) {
@@ -54,8 +56,11 @@ function showConflict(rows) {
 export const undo = () => unlessBusy(undoLast);
 
 async function undoLast() {
-  const ids = undoable.at(-1);
-  if (!ids) return toast("There is nothing to undo.");
+  if (!undoable.length) return toast("There is nothing to undo.");
+  const last = undoable.at(-1);
+  const { ids } = last;
+  // An answer of the blind check comes back blind, and so only there.
+  if (last.queue !== queue()) return toast(`The last decision was made among the ${last.queue ? "random labels" : "suspects"}; undo it there.`);
   const answer = await send(ids.map((id) => ({ id, action: "undo", seen: seen.get(id) })));
   undoable.pop();
   if (!answer) return undefined;

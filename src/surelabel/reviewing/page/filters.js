@@ -76,12 +76,14 @@ export function drawFilters(classes) {
   $("filter-state").value = filter.state;
   $("filter-sort").value = filter.sort;
   $("filter-sheet").disabled = filter.given === null;
-  $("filter-low").value = filter.low;
+  $("filter-low").value = Number(filter.low.toPrecision(4));
   $("filter-high").value = filter.high;
   $("filter-text").textContent = text();
 }
 
-export function startFilters(classes, initial, onChange) {
+/** Start with this filter; `low` is P(wrong) of the last label that is worth a look. */
+export function startFilters(classes, initial, low, onChange) {
+  DEFAULTS.low = low;
   filter = { ...DEFAULTS, ...initial };
   for (const which of ["given", "suggested"]) if (!classes.includes(filter[which])) filter[which] = null;
   changed = onChange;
@@ -115,4 +117,5 @@ export const showPair = (given, suggested) => set({ given, suggested });
 export const showSheet = (given) => set({ ...DEFAULTS, given, low: 0, state: "all" }, "grid");
 export const showQueue = (queue) => set({ ...DEFAULTS, queue });
 export const showAll = () => set({ ...DEFAULTS, low: 0 });
+export const showFrom = (low) => set({ low, kind: null });
 export const showState = (state) => set({ ...DEFAULTS, low: 0, state });

@@ -15,8 +15,8 @@ function card(row, run, handlers) {
   const made = element("div", { className: "card", role: "option", tabindex: "-1" });
   made.append(element("div", { className: "thumb" }, preview(row, run.is_image)));
   const change = element("p", { className: "change" }, name(row.given, "given"));
-  if (row.suggested !== row.given) change.append(" → ", name(row.suggested, "suggested"));
-  made.append(change, element("p", { className: "chance", text: percent(row.p_wrong) }));
+  if (!row.is_blind && row.suggested !== row.given) change.append(" → ", name(row.suggested, "suggested"));
+  made.append(change, element("p", { className: "chance" }));
   made.addEventListener("click", (event) => handlers.click(row.id, event));
   made.addEventListener("dblclick", () => handlers.open(row.id));
   return made;
@@ -47,9 +47,10 @@ function drawCard(made, row, isCurrent, isSelected) {
   made.setAttribute("aria-selected", String(isSelected));
   made.setAttribute("aria-current", String(isCurrent));
   made.tabIndex = isCurrent ? 0 : -1;
-  made.querySelector(".chance").textContent = percent(row.p_wrong);
+  made.querySelector(".chance").textContent = row.is_blind ? "" : percent(row.p_wrong);
   const state = row.decision ? `, ${row.decision.action}` : "";
-  made.setAttribute("aria-label", `${row.id}: given ${row.given}, suggested ${row.suggested}, ${percent(row.p_wrong)}${state}`);
+  const opinion = row.is_blind ? "" : `, suggested ${row.suggested}, ${percent(row.p_wrong)}`;
+  made.setAttribute("aria-label", `${row.id}: given ${row.given}${opinion}${state}`);
   const key = row.decision ? `${row.decision.sequence}` : "";
   if (made.dataset.mark === key) return;
   made.dataset.mark = key;

@@ -77,15 +77,15 @@ function nearer(pull, row) {
 const numberCell = (value, className) => element("td", { text: number(value), className: `number ${className || ""}` });
 
 export function valueTable(row, values) {
-  const same = row.given === row.suggested;
+  const same = row.is_blind || row.given === row.suggested;
   const head = element("tr", {}, element("th", { text: "feature", scope: "col" }), element("th", { text: "this row", scope: "col" }));
   head.append(element("th", { text: "given mean", scope: "col", className: "given" }));
   if (!same) head.append(element("th", { text: "suggested mean", scope: "col", className: "suggested" }));
-  head.append(element("th", { text: "nearer to", scope: "col" }));
+  if (!row.is_blind) head.append(element("th", { text: "nearer to", scope: "col" }));
   const lines = values.map((one) => {
     const line = element("tr", {}, element("th", { scope: "row" }, name(one.name)), numberCell(one.value, "own"), numberCell(one.given_mean));
     if (!same) line.append(numberCell(one.suggested_mean));
-    line.append(nearer(one.pull, row));
+    if (!row.is_blind) line.append(nearer(one.pull, row));
     return line;
   });
   return element("table", { className: "values" }, element("thead", {}, head), element("tbody", {}, ...lines));

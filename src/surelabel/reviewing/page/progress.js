@@ -2,7 +2,8 @@
 
 import { getProgress } from "./api.js";
 import { $, element, name, number, percent, setBar } from "./dom.js";
-import { drawMenus } from "./filters.js";
+import { drawMenus, showFrom } from "./filters.js";
+import { drawLengths } from "./lengths.js";
 import { showError } from "./queue.js";
 import { isRandom, state } from "./state.js";
 import { draw, drawEmpty } from "./view.js";
@@ -18,12 +19,13 @@ let asked = 0; // requests so far
 export async function drawProgress() {
   const near = state.rows.slice(Math.max(0, state.cursor - MOST_NUMBERS / 2), state.cursor + MOST_NUMBERS / 2);
   const turn = ++asked;
-  const found = await getProgress(state.filter, state.order, near.map((row) => row.number));
+  const found = await getProgress(state.filter, state.order, isRandom() ? [] : near.map((row) => row.number));
   if (turn !== asked) return; // a later request knows more, and its answer may have come first
   state.progress = found;
   for (const row of state.rows) row.p_wrong = found.p_wrong[row.number] ?? row.p_wrong;
-  drawMenus(found.menus, state.run.classes);
+  if (found.menus) drawMenus(found.menus, state.run.classes);
   drawEstimate(found);
+  drawLengths(found.lengths, found.worth_a_look, state.filter.low, showFrom);
   drawCounts(found);
   drawAnnotators(found.annotators);
   clearTimeout(asking);
@@ -39,6 +41,14 @@ function drawCounts(found) {
   $("track").setAttribute("aria-valuenow", String(done));
   $("count-inside").textContent = `${number(found.inside_decided)} of ${number(found.inside)}`;
   for (const action of ["keep", "relabel", "remove", "unsure", "skip"]) $(`count-${action}`).textContent = number(found[action]);
+  drawLeft(found);
+}
+
+function drawLeft(found) {
+  if (found.wrong_left === null) { // the blind check does not say it
+    $("count-left").textContent = "";
+    return;
+  }
   const of = percent(found.rows ? found.wrong_left / found.rows : 0);
   const isKnown = found.can_tell || !state.run.is_calibrated; // what is not calibrated is called rough
   $("count-left").textContent = isKnown ? `≈ ${number(Math.round(found.wrong_left))} of ${number(found.rows)} (${of})` : "not known";

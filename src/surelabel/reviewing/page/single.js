@@ -82,7 +82,7 @@ function drawEvidence(row) {
 
 function drawClasses(row, classes, onClass) {
   const made = shortcuts(classes, row).map(([key, one]) => {
-    const kind = one === row.given ? "given" : one === row.suggested ? "suggested" : "";
+    const kind = row.is_blind ? "" : one === row.given ? "given" : one === row.suggested ? "suggested" : "";
     const button = element("button", { type: "button", className: kind });
     button.append(...(key === one ? [] : [element("kbd", { text: key })]), name(one));
     button.addEventListener("click", () => onClass(one));
@@ -92,6 +92,11 @@ function drawClasses(row, classes, onClass) {
 }
 
 export function drawSingle(row, run, where, onClass) {
+  if ($("picture").dataset.blind !== String(row.is_blind)) {
+    $("picture").dataset.blind = String(row.is_blind);
+    $("picture").dataset.id = "";
+    $("picture").replaceChildren(); // words that the model marked must not stay
+  }
   if ($("picture").dataset.id !== row.id) {
     showLarge($("picture"), row, run.is_image);
     fit();
@@ -101,15 +106,27 @@ export function drawSingle(row, run, where, onClass) {
   $("where").textContent = where;
   $("id").textContent = row.id;
   $("given").textContent = row.given;
+  drawState(row);
+  drawOpinions(row);
+  drawClasses(row, run.classes, onClass);
+  if (row.is_blind) clearVerdict();
+  else drawVerdict(row, run);
+}
+
+/** Leave nothing of another row's verdict on the page, hidden or not. */
+function clearVerdict() {
+  for (const id of ["suggested", "suggested-p", "p-wrong", "kinds", "why", "network", "evidence"]) $(id).replaceChildren();
+  delete $("why").dataset.id;
+  setBar($("p-bar"), 0);
+}
+
+function drawVerdict(row, run) {
   $("suggested").textContent = row.suggested === row.given ? "the same" : row.suggested;
   $("suggested-p").textContent = row.suggested_probability === null ? "" : ` ${percent(row.suggested_probability)}`;
   $("p-wrong").textContent = percent(row.p_wrong);
   setBar($("p-bar"), row.p_wrong);
   drawKinds(row);
-  drawState(row);
-  drawOpinions(row);
   drawNetwork(row);
   drawEvidence(row);
-  drawClasses(row, run.classes, onClass);
   if ($("evidence-box").open) drawWhy(row, run.is_image).catch(showError);
 }

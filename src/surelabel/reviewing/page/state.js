@@ -4,7 +4,7 @@ const STORAGE_KEY = "surelabel-review";
 
 export const state = { run: null, filter: null, rows: [], numFound: 0, numAhead: 0, order: 0, reached: 0, cursor: 0, view: "single", selected: new Set(), finished: false, progress: null };
 export const seen = new Map(); // by id: the last journal entry on a row that this tab knows
-export const undoable = []; // lists of ids, most recent last
+export const undoable = []; // ids decided on at once, with their queue; most recent last
 
 export const current = () => state.rows[state.cursor] || null;
 export const isOpen = (row) => row.decision === null;

@@ -17,6 +17,7 @@ export function startView(cards, onClass) {
 export function draw() {
   const row = current();
   const isEmpty = row === null || state.finished;
+  document.body.classList.toggle("blind", isRandom());
   $("single").hidden = isEmpty || state.view !== "single";
   $("grid").hidden = isEmpty || state.view !== "grid";
   $("empty").hidden = !isEmpty;
@@ -28,7 +29,8 @@ export function draw() {
   else drawMany();
 }
 
-const positionText = () => `${number(state.cursor + 1)} of ${number(state.numFound)} · rank ${number(current().rank)}`;
+const rankText = () => (isRandom() ? "" : ` · rank ${number(current().rank)}`); // the sample has the order of the draw
+const positionText = () => `${number(state.cursor + 1)} of ${number(state.numFound)}${rankText()}`;
 
 function drawMany() {
   $("cards").classList.toggle("sheet", isSheet());
@@ -36,7 +38,8 @@ function drawMany() {
   $("more").hidden = !state.numAhead;
   const count = state.selected.size;
   const many = `${number(state.numFound)} labels. Select some, then decide on all of them at once; without a selection the marked one is meant.`;
-  $("grid-help").textContent = count ? `${number(count)} of ${number(state.numFound)} labels selected.` : many;
+  const one = `${number(state.numFound)} labels drawn at random, to be checked one by one: decisions are on the marked one.`;
+  $("grid-help").textContent = count ? `${number(count)} of ${number(state.numFound)} labels selected.` : isRandom() ? one : many;
   drawSelectAll();
   focusCard(current().id);
 }
@@ -53,7 +56,7 @@ function drawActions(isEmpty) {
   const isSingle = state.view === "single" && !isEmpty;
   const count = state.view === "grid" ? state.selected.size : 0;
   $("keep-label").textContent = isSingle ? current().given : "";
-  $("accept-label").textContent = isSingle ? current().suggested : "";
+  $("accept-label").textContent = isSingle && !isRandom() ? current().suggested : "";
   for (const button of $("actions").children) {
     const isUndo = button.dataset.action === "undo";
     button.disabled = isUndo ? !undoable.length : isEmpty;
