@@ -163,12 +163,11 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return "cpu" if self.device == "auto" else self.device
 
     def _keep_verdict(self, samples: Any) -> None:
-        """Keep the verdict in the order of X; ids are row numbers, and held-out rows come last."""
-        order = np.argsort(samples["id"].to_numpy().astype(np.int64))
+        """Keep the verdict in the order of X; in a run, held-out rows come last."""
+        order = np.argsort(samples["row"].to_numpy())
         self.label_quality_ = samples["quality"].to_numpy()[order].astype(np.float64)
         self.suggested_labels_ = self.classes_[samples["suggested"].to_numpy()[order]]
-        self.p_wrong_ = np.empty(len(self.audit_))
-        self.p_wrong_[self.audit_.columns["id"].astype(np.int64)] = self.audit_.p_wrong
+        self.p_wrong_ = self.audit_.p_wrong
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[Path]:

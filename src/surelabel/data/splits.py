@@ -98,7 +98,7 @@ def number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: in
     """Replace class names by class numbers."""
     label = _numbers(rows.names, class_names, where)
     clean = None if rows.clean is None else _numbers(rows.clean, class_names, where)
-    return Examples(rows.x, label, rows.ids, clean, crop=crop)
+    return Examples(rows.x, label, rows.ids, clean, crop=crop, positions=rows.positions)
 
 
 def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Tensor:

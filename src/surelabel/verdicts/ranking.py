@@ -7,6 +7,7 @@ from surelabel.verdicts.answers import Review
 
 COLUMNS = (
     "rank",
+    "row",
     "id",
     "given",
     "suggested",

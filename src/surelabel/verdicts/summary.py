@@ -84,7 +84,7 @@ def sentences(audit: "Audit") -> Iterator[str]:
     yield _join(after, f"{count} labels are wrong: {_percent(rate.rate)} {_between(rate)}.")
     yield from audit.basis
     yield from _random_labels(audit)
-    left = audit.p_wrong[: audit.num_open]
+    left = audit.columns["p_wrong"][: audit.num_open]
     if left.sum() >= 0.5:
         plan = audit.expected(handy_budget(len(left), left))
         every = "all wrong ones" if audit.review is None else "the wrong ones that are left"

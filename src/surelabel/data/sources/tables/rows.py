@@ -140,7 +140,8 @@ def _rows(part: TablePart, config: DataConfig, shape: Shape | None, is_test: boo
     rows = np.flatnonzero(usable)[kept]
     if not is_test:
         refuse_lost_classes(names, names[rows], part.table.where)
-    return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows])
+    positions = part.table.original_positions[kept]
+    return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows], positions)
 
 
 def _refuse_continuous(part: TablePart, names: np.ndarray) -> None:
