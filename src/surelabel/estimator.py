@@ -97,13 +97,15 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2)
         check_classification_targets(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
+        self.classes_, numbers = np.unique(_strip(y), return_inverse=True)
         data = {"x": X, "y": numbers, "class_names": _names(self.classes_)}
         with self._folder() as folder, self._progress() as progress, _as_value_errors():
             config = api.make_config(data, self._settings())
             _refuse_test_rows(config)
             run = api.fit_config(config, data, folder, progress)
             self.model_, self.audit_ = api.load(run, device=self._device(), trust=True), api.audit(run)
+            place = {name: number for number, name in enumerate(data["class_names"].tolist())}
+            self.classes_ = self.classes_[[place[name] for name in self.model_.class_names]]  # some may be merged
             self._keep_verdict(run.samples())
         return self
 
@@ -204,6 +206,13 @@ def _refuse_test_rows(config: RunConfig) -> None:
             "data.test_fraction: not supported here, because test rows get no verdict; split X before fit, "
             "or hold out rows with data.validation_fraction"
         )
+
+
+def _strip(y: np.ndarray) -> np.ndarray:
+    """Return labels (N,) without the spaces around text, as all sources read them."""
+    if y.dtype.kind not in "OUT":
+        return y
+    return np.array([label.strip() if isinstance(label, str) else label for label in y.tolist()], dtype=y.dtype)
 
 
 def _names(classes: np.ndarray) -> np.ndarray:

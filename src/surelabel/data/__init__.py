@@ -10,6 +10,7 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.benchmarks import BENCHMARKS, digits
+from surelabel.data.class_names import merge_classes, to_known
 from surelabel.data.corpus import Corpus, Examples, finite_rows
 from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
 from surelabel.data.encoding.encode import attach_encoder
@@ -51,7 +52,8 @@ def _load_corpus(config: DataConfig, data: Any, encoder: Encoder | None) -> Corp
         refuse_lost_classes(parts.train.names, train.names, config.source)
         parts = replace(parts, train=train)
         tests = {name: _leave_out_not_finite(rows, config.test or config.source) for name, rows in tests.items()}
-    parts, tests = relabel(parts, tests, config)
+    relabelled, tests = relabel(parts, tests, config)
+    parts, tests = merge_classes(relabelled, tests, config.merge_classes, before=parts)
     corpus = attach_encoder(make_corpus(parts, tests, config), config, encoder)
     corpus.validate(config.source)
     return corpus
@@ -104,7 +106,10 @@ def read_labelled(
         rows = _as_networks_see(rows, config, shape)
     elif isinstance(rows.x, Cells):
         rows = replace(rows, x=rows.x.with_encoder(encoder))
-    return number_labels(rows, class_names, config.source)
+    known, rules = (rows.names, rows.clean), config.merge_classes
+    names, clean = (None if part is None else to_known(part, class_names, rules) for part in known)
+    assert names is not None
+    return number_labels(replace(rows, names=names, clean=clean), class_names, config.source)
 
 
 def _stored_shape(config: DataConfig, shape: Shape) -> Shape:
