@@ -44,7 +44,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         p_wrong_: (N,) the probability that each label is wrong.
         label_quality_: (N,) in [0, 1], the method's own score; low is suspicious.
         suggested_labels_: (N,) the labels that the run considers right.
-        audit_: the whole verdict, most suspicious first; its ids count the rows of X from 0.
+        audit_: the whole verdict; its table has the most suspicious first, and the row of X.
         model_: the trained model, held in memory.
 
     >>> import numpy as np

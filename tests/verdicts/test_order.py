@@ -4,6 +4,7 @@ import csv
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import surelabel
 from surelabel.runs.decisions import FILE_NAME, Journal, Wish
@@ -132,6 +133,29 @@ def test_a_table_whose_rows_are_split_counts_its_lines(arrays, tmp_path):
     assert set(audit.row[audit.is_suspicious]) >= set(WRONG) - {row for row in WRONG if row % 5 == 4}
     assert audit[0]["id"] == f"r{SIZE - audit[0]['row']}"
     assert (np.char.add("c", given[audit.row].astype(str)) == audit.to_frame().sort_values("row").given).all()
+
+
+def test_rows_that_are_left_out_leave_gaps(arrays, tmp_path):
+    x, given, _ = arrays
+    x = x.copy()
+    x[[2, 50]] = np.nan
+    settings = {**SETTINGS, "data.unreadable": "skip", "train.second_opinion": False}
+    audit = surelabel.audit(surelabel.fit((x, given), tmp_path / "arrays", epochs=2, settings=settings))
+    assert audit.row.tolist() == [row for row in range(SIZE) if row not in (2, 50)]
+    assert (given[audit.row].astype(str) == audit.to_frame().sort_values("row").given).all()
+
+
+def test_images_are_counted_as_they_are_listed(tmp_path):
+    for row in range(40):
+        path = tmp_path / "images" / "ab"[row // 20] / f"{row:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(row).integers(0, 100, (8, 8)) + 100 * (row // 20)
+        Image.fromarray(pixels.astype(np.uint8)).save(path)
+    (tmp_path / "images" / "a" / "05.png").write_bytes(b"broken")
+    settings = {**SETTINGS, "data.unreadable": "skip", "train.second_opinion": False}
+    audit = surelabel.audit(surelabel.fit(tmp_path / "images", tmp_path / "run", epochs=1, settings=settings))
+    assert audit.row.tolist() == [row for row in range(40) if row != 5]
+    assert all(row["id"].endswith(f"/{row['row']:02d}.png") for row in audit)
 
 
 def test_the_estimator_has_the_order_of_x(arrays):

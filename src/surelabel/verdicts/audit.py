@@ -111,7 +111,7 @@ class Audit(Table):
         """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
         return self.ranked_kinds.reorder(self._by_row)
 
-    @property
+    @cached_property
     def is_decided(self) -> np.ndarray:
         """(N,) whether a person has decided on each label."""
         if self.review is None:
@@ -147,7 +147,7 @@ class Audit(Table):
         """The number of labels that look wrong: P(wrong) is at least `min_probability`."""
         return int(self.is_suspicious.sum())
 
-    @property
+    @cached_property
     def p_wrong(self) -> np.ndarray:
         """(N,) the probability that each label is wrong."""
         return self.columns["p_wrong"][self._by_row]
