@@ -220,6 +220,14 @@ class TestSources:
         assert (merged.train.clean == merged.train.label).all()
         assert merged.tests["test"].label.max() == 2
 
+    def test_a_test_set_with_another_spelling_is_refused_with_the_remedy(self, table, tmp_path, call, done):
+        (tmp_path / "test.csv").write_text("a,b,c,label\n1,2,3,OWL\n1,2,4,cattle\n")
+        result = call("plan", table, "--test", tmp_path / "test.csv")
+        assert "has the class 'OWL'" in result.stderr
+        assert "--merge-classes variants makes it 'owl'" in result.stderr
+        words = ["--merge-classes", "variants", "--json", *WORDS]
+        assert json.loads(done("plan", table, "--test", tmp_path / "test.csv", *words))["sizes"]["test"] == 2
+
 
 class TestLabelsFromElsewhere:
     def test_of_labels_and_trusted(self, table, tmp_path):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
+from surelabel.data.class_names import VARIANTS, fold
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.sources.checks import list_some
 from surelabel.data.sources.interface import Parts, Rows
@@ -107,8 +108,10 @@ def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Ten
     for name in present:
         if str(name) not in number:
             known = list_some(class_names, _MAX_NAMES_SHOWN)
+            twin = next((each for each in class_names if fold(each) == fold(str(name))), None)
+            hint = "" if twin is None else f"; data.merge_classes={VARIANTS} makes it {twin!r}"
             raise DataError(
-                f"{where} has the class {str(name)!r}, which the training rows do not have; available: {known}"
+                f"{where} has the class {str(name)!r}, which the training rows do not have; available: {known}{hint}"
             )
     numbers = np.array([number[str(name)] for name in present], dtype=np.int64)
     return torch.from_numpy(numbers[inverse.reshape(-1)])
