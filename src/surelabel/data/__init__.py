@@ -10,13 +10,13 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.benchmarks import BENCHMARKS, digits
-from surelabel.data.class_names import merge_classes, to_known
 from surelabel.data.corpus import Corpus, Examples, finite_rows
 from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
 from surelabel.data.encoding.encode import attach_encoder
 from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.images.load import fit_to_shape
 from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.merge import merge_classes, to_known
 from surelabel.data.relabel import relabel
 from surelabel.data.sources import array_files, folder
 from surelabel.data.sources.checks import fitting_in_memory, list_some, refuse_lost_classes

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from surelabel.config import DataConfig
-from surelabel.data.class_names import to_known
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.label_file import LabelFile, read_label_file
+from surelabel.data.merge import to_known
 from surelabel.data.sources.checks import list_some
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surelabel.class_names import VARIANTS, fold
 from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
-from surelabel.data.class_names import VARIANTS, fold
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.sources.checks import list_some
 from surelabel.data.sources.interface import Parts, Rows

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 
 from surelabel import noise
+from surelabel.class_names import describe_alike
 from surelabel.config import RunConfig
 from surelabel.console import Silent
 from surelabel.core.collective import world_size
 from surelabel.core.method import Method
-from surelabel.data.class_names import describe_alike
 from surelabel.data.corpus import Corpus
 from surelabel.data.encoding import stored
 from surelabel.data.encoding.encode import encode_all, find_encoder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surelabel import notebook
-from surelabel.data.class_names import describe_alike
+from surelabel.class_names import describe_alike
 from surelabel.runs.decisions import FILE_NAME
 from surelabel.verdicts import advice
 from surelabel.verdicts.answers import TO_REMOVE

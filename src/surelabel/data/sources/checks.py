@@ -77,8 +77,8 @@ def and_more(count: int) -> str:
     return f" (and {count - 1} more)" if count > 1 else ""
 
 
-def list_some(names: Iterable[str], most: int = 5, between: str = ", ") -> str:
+def list_some(names: Iterable[str], most: int = 5) -> str:
     """List the first names, and count the others."""
     listed = [str(name) for name in names]
     more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return between.join(listed[:most]) + more
+    return ", ".join(listed[:most]) + more

@@ -1,4 +1,4 @@
-"""Class names that look alike: what is said about them, and `--merge-classes`."""
+"""Class names that look alike: what is said about them, and how `--merge-classes` merges them."""
 
 import csv
 import json
@@ -12,9 +12,9 @@ from tests.reviewing.conftest import HOST, PORT
 
 import surelabel
 from surelabel import api
+from surelabel.class_names import describe_alike, find_slips, find_variants, fold
 from surelabel.config import DataConfig, validate
 from surelabel.data import load_corpus
-from surelabel.data.class_names import describe_alike, find_slips, find_variants, fold
 from surelabel.errors import ConfigError, DataError
 from surelabel.reviewing.access import KEY_HEADER, Access
 from surelabel.reviewing.server import make_app, make_review

@@ -1,107 +1,25 @@
-"""Class names that look alike, and which of them to merge.
+"""Merge classes whose names mean the same.
 
-Names are variants of one another if they differ only by case, spaces or accents: `Cat`, `cat` and
-`CAT`, `hot dog` and `hotdog`, `café` and `cafe`. `data.merge_classes` lists what to merge: the word
-variants makes one class of all variants, under their most frequent spelling, and OLD=NEW gives the
-rows of one class to another. Merging comes after `data.labels` and before anything is trained, so
+`data.merge_classes` lists what to merge: the word variants makes one class of all names that differ
+only by case, spaces or accents, under their most frequent spelling, and OLD=NEW gives the rows of
+one class to another. Merging comes after `data.labels` and before anything is trained, so
 that a run, its audit, its decisions and its export know the merged names only.
 """
 
 import logging
-import shlex
-import unicodedata
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
+from surelabel.class_names import VARIANTS, describe_count, fold, group_variants
 from surelabel.data.sources.checks import list_some
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
 
 _log = logging.getLogger("surelabel")
-
-VARIANTS = "variants"
-"""The word in `data.merge_classes` that merges all variants."""
-RARE = 0.1
-"""A class with less than this fraction of the labels of another may be a slip of the pen."""
-LEAST_LETTERS = 5
-"""Shorter names that differ by one letter are often two words, such as cat and car."""
-MOST_LISTED = 5
-"""Groups of names that a warning lists; the others are counted."""
-_ACCENTS = range(0x300, 0x370)
-"""Combining accents; the marks of other scripts are vowels and tones, which make other words."""
-
-
-def describe_alike(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield a sentence on variants and one on slips of the pen among classes with these counts."""
-    groups = find_variants(counts)
-    if groups:
-        listed = [" and ".join(_counted(name, counts) for name in group) for group in groups]
-        yield (
-            f"Class names differ only by case, spaces or accents: {list_some(listed, MOST_LISTED, '; ')}. "
-            f"To make one class of each group: fit --merge-classes {VARIANTS} "
-            f"(in Python merge_classes={VARIANTS!r})."
-        )
-    slips = find_slips(counts)
-    if slips:
-        listed = [f"{_counted(rare, counts)} and {_counted(usual, counts)}" for rare, usual in slips]
-        pairs = [f"{rare}={usual}" for rare, usual in slips[:MOST_LISTED]]
-        words = " ".join(f"--merge-classes {shlex.quote(pair)}" for pair in pairs)
-        yield (
-            f"Class names differ by one letter, and one of them is rare: {list_some(listed, MOST_LISTED, '; ')}. "
-            f"If they mean the same: fit {words} (in Python merge_classes={pairs})."
-        )
-
-
-def _counted(name: str, counts: Mapping[str, int]) -> str:
-    return f"{name!r} ({counts[name]:,} label{'s'[: counts[name] != 1]})"
-
-
-def fold(name: str) -> str:
-    """Return what the variants of a name have in common: without case, spaces and accents."""
-    letters = (letter for letter in unicodedata.normalize("NFKD", name).casefold() if ord(letter) not in _ACCENTS)
-    # Cf are characters that cannot be seen, such as spaces of no width.
-    found = "".join(letter for letter in letters if not letter.isspace() and unicodedata.category(letter) != "Cf")
-    return found or name
-
-
-def find_variants(counts: Mapping[str, int]) -> list[list[str]]:
-    """Return groups of names that are variants of one another, the most frequent first in each."""
-    return [group for group in _group(counts).values() if len(group) > 1]
-
-
-def _group(counts: Mapping[str, int]) -> dict[str, list[str]]:
-    groups = defaultdict(list)
-    for name in sorted(counts, key=lambda name: (-counts[name], name)):
-        groups[fold(name)].append(name)
-    return groups
-
-
-def find_slips(counts: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return pairs of a rare class and a frequent one whose names differ by one letter."""
-    groups = _group(counts)
-    sizes = {key: sum(counts[name] for name in names) for key, names in groups.items()}
-    long = [key for key in groups if sum(map(str.isalpha, key)) >= LEAST_LETTERS]
-    pairs = sorted({tuple(sorted(pair, key=lambda key: (sizes[key], key))) for pair in _one_letter_apart(long)})
-    return [(groups[rare][0], groups[usual][0]) for rare, usual in pairs if sizes[rare] < RARE * sizes[usual]]
-
-
-def _one_letter_apart(keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield pairs in which a letter was inserted or replaced; a digit makes another name."""
-    known, without = set(keys), defaultdict[tuple[int, str], list[str]](list)
-    for key in keys:
-        for at, letter in enumerate(key):
-            if letter.isdigit():
-                continue
-            shorter = key[:at] + key[at + 1 :]
-            if shorter in known:
-                yield key, shorter
-            for other in without[at, shorter]:
-                yield key, other
-            without[at, shorter].append(key)
 
 
 def merge_classes(
@@ -117,7 +35,7 @@ def merge_classes(
     kept = _kept(counts, pairs, rules, parts.class_names)
     merged = {name: new for name in sorted(counts) if (new := _new_name(name, kept, pairs, rules)) != name}
     if merged:
-        listed = [f"{_counted(name, counts)} into {new!r}" for name, new in merged.items()]
+        listed = [f"{describe_count(name, counts)} into {new!r}" for name, new in merged.items()]
         _log.warning("data.merge_classes merges %s", list_some(listed))
     rename = {name: _rename(rows, merged) for name, rows in {"": parts.train, **tests}.items()}
     class_names = None if parts.class_names is None else tuple(n for n in parts.class_names if n not in merged)
@@ -168,7 +86,7 @@ def _kept(
     if VARIANTS not in rules:
         return {}
     targets, classes = set(pairs.values()), set(fixed or counts)
-    groups = _group({name: count for name, count in counts.items() if name not in pairs})
+    groups = group_variants({name: count for name, count in counts.items() if name not in pairs})
     return {
         key: max(names, key=lambda name: (name in classes, name in targets, counts[name]))
         for key, names in groups.items()
