@@ -73,7 +73,7 @@ def figures_of(audit: Audit, rest: set[str], true: float) -> Iterator[float]:
     wrong = audit.columns["given"] != audit.columns["clean"]
     yield abs(audit.noise_rate.rate - true)
     yield high - low
-    yield calibration_error(audit.p_wrong[rows], wrong[rows])
+    yield calibration_error(audit.columns["p_wrong"][rows], wrong[rows])
 
 
 def review(run: RunDir, audit: Audit, top: int, random: int) -> None:
@@ -116,7 +116,8 @@ def make_run(case: str, seed: int, path: Path, num_rows: int = 1000) -> RunDir:
     zeros, run = np.zeros(num_rows, dtype=np.int32), RunDir(path)
     path.mkdir()
     run.write_table("labels.parquet", {"id": ids, "given": given, "clean": clean, "split": split})
-    samples = {"id": ids, "split": split, "verdict": np.full(num_rows, "training"), "given": given}
+    samples = {"id": ids, "row": np.arange(num_rows), "split": split}
+    samples |= {"verdict": np.full(num_rows, "training"), "given": given}
     samples |= {"prediction": clean, "quality": 1 - p_wrong, "suggested": clean, "suggested_probability": p_wrong}
     samples |= {"given_probability": 1 - p_wrong, "mean_margin": -odds, "first_learned": zeros, "forgotten": zeros}
     samples |= {

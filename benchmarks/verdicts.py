@@ -188,7 +188,7 @@ def figures(audit: Any, clean_by_id: dict[str, str]) -> Row:
 
     given, suggested = audit.columns["given"], audit.columns["suggested"]
     clean = np.array([clean_by_id[name] for name in audit.columns["id"]])
-    wrong, flagged = given != clean, audit.is_suspicious
+    wrong, flagged = given != clean, audit.ranked(audit.is_suspicious)
     low, high = audit.noise_rate.interval or (0.0, 1.0)
     changed, every = accept(audit, Rules()).rows, accept(audit, Rules(ALL)).rows
     found = against_clean({**audit.columns, "clean": clean})
@@ -242,6 +242,7 @@ def judge_untrained(config: Any, folder: Path) -> Any:
     nothing = np.full(len(given), 0.5, dtype=np.float32)
     columns = {
         "id": rows.ids.astype(str),
+        "row": rows.original_positions,
         "split": np.full(len(given), "train"),
         "verdict": np.full(len(given), "training"),
         **dict.fromkeys(("given", "prediction", "suggested"), given),

@@ -37,6 +37,7 @@ FULL: dict[str, Any] = {
         "epoch": {"batches": 3, "balanced": True},
         "labels": "labels.csv",
         "trusted": "trusted.csv",
+        "merge_classes": ["variants", "catt=cat"],
         "path_column": "file",
         "image_root": "pictures",
         "label_column": "class",

@@ -155,4 +155,5 @@ class TestShown:
         assert classifier.p_wrong_.shape == (40,)
         assert classifier.p_wrong_.argmax() == 7
         ranked = classifier.audit_.columns["id"].astype(int)
-        assert (classifier.p_wrong_[ranked] == classifier.audit_.p_wrong).all()
+        assert (classifier.p_wrong_[ranked] == classifier.audit_.columns["p_wrong"]).all()
+        assert (classifier.p_wrong_ == classifier.audit_.p_wrong).all()

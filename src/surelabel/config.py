@@ -69,6 +69,9 @@ class DataConfig(Part):
     """CSV with columns id,label; overrides the labels of these rows in the source."""
     trusted: str | None = None
     """CSV with id, optionally label, of rows confirmed by a person; their targets stay fixed."""
+    merge_classes: tuple[str, ...] = ()
+    """Classes to merge: variants, for names that differ only by case, spaces or accents, into the
+    most frequent spelling; OLD=NEW, for any others. A word, or a list."""
     path_column: str | None = None
     """Tables: the column with image bytes, or with image paths; None finds a column of bytes, else
     one named path, file, filename, file_name, image or similar."""
@@ -118,6 +121,16 @@ class DataConfig(Part):
             most = int(1 / fraction + 1e-6) - 1
             raise PydanticCustomError("fold", f"expected at most {most} with validation_fraction={fraction:g}")
         return value
+
+    @field_validator("merge_classes", mode="before")
+    @classmethod
+    def _refuse_other_rules(cls, value: Any) -> Any:
+        rules = (value,) if isinstance(value, str) else value
+        for rule in rules if isinstance(rules, list | tuple) else (value,):
+            old, sign, new = rule.partition("=") if isinstance(rule, str) else ("", "", "")
+            if rule != "variants" and not (sign and old.strip() and new.strip()):
+                raise PydanticCustomError("merge", "expected variants, or OLD=NEW with the names of two classes")
+        return rules
 
     @field_validator("epoch", mode="before")
     @classmethod

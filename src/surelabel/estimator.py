@@ -44,7 +44,7 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         p_wrong_: (N,) the probability that each label is wrong.
         label_quality_: (N,) in [0, 1], the method's own score; low is suspicious.
         suggested_labels_: (N,) the labels that the run considers right.
-        audit_: the whole verdict, most suspicious first; its ids count the rows of X from 0.
+        audit_: the whole verdict; its table has the most suspicious first, and the row of X.
         model_: the trained model, held in memory.
 
     >>> import numpy as np
@@ -101,13 +101,15 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         X, y = validate_data(self, X, y, allow_nd=True, ensure_min_samples=2)
         check_classification_targets(y)
-        self.classes_, numbers = np.unique(y, return_inverse=True)
+        self.classes_, numbers = np.unique(_strip(y), return_inverse=True)
         data = {"x": X, "y": numbers, "class_names": _names(self.classes_), "group": group}
         with self._folder() as folder, self._progress() as progress, _as_value_errors():
             config = api.make_config(data, self._settings())
             _refuse_test_rows(config)
             run = api.fit_config(config, data, folder, progress)
             self.model_, self.audit_ = api.load(run, device=self._device(), trust=True), api.audit(run)
+            place = {name: number for number, name in enumerate(data["class_names"].tolist())}
+            self.classes_ = self.classes_[[place[name] for name in self.model_.class_names]]  # some may be merged
             self._keep_verdict(run.samples())
         return self
 
@@ -167,12 +169,11 @@ class NoisyLabelClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return "cpu" if self.device == "auto" else self.device
 
     def _keep_verdict(self, samples: Any) -> None:
-        """Keep the verdict in the order of X; ids are row numbers, and held-out rows come last."""
-        order = np.argsort(samples["id"].to_numpy().astype(np.int64))
+        """Keep the verdict in the order of X; in a run, held-out rows come last."""
+        order = np.argsort(samples["row"].to_numpy())
         self.label_quality_ = samples["quality"].to_numpy()[order].astype(np.float64)
         self.suggested_labels_ = self.classes_[samples["suggested"].to_numpy()[order]]
-        self.p_wrong_ = np.empty(len(self.audit_))
-        self.p_wrong_[self.audit_.columns["id"].astype(np.int64)] = self.audit_.p_wrong
+        self.p_wrong_ = self.audit_.p_wrong
 
     @contextlib.contextmanager
     def _folder(self) -> Iterator[Path]:
@@ -209,6 +210,13 @@ def _refuse_test_rows(config: RunConfig) -> None:
             "data.test_fraction: not supported here, because test rows get no verdict; split X before fit, "
             "or hold out rows with data.validation_fraction"
         )
+
+
+def _strip(y: np.ndarray) -> np.ndarray:
+    """Return labels (N,) without the spaces around text, as all sources read them."""
+    if y.dtype.kind not in "OUT":
+        return y
+    return np.array([label.strip() if isinstance(label, str) else label for label in y.tolist()], dtype=y.dtype)
 
 
 def _names(classes: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ COMMON = {
     "test": "data.test",
     "labels": "data.labels",
     "trusted": "data.trusted",
+    "merge_classes": "data.merge_classes",
     "root": "data.root",
     "image_root": "data.image_root",
     "label_column": "data.label_column",

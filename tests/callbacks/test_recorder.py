@@ -119,7 +119,8 @@ class TestRecording:
             made.see(range(10, 100), np.eye(3)[np.arange(90) % 3], np.arange(90) % 3)
             made.end_epoch()
         audit = made.audit(features=np.random.default_rng(0).normal(size=(100, 3)))
-        assert sorted(map(int, audit.columns["id"])) == list(range(10, 100))
+        assert audit.row.tolist() == list(range(10, 100))
+        assert audit.columns["id"].astype(int).tolist() == audit.columns["row"].tolist()
         assert any("10 of 100 rows were never seen" in text for text in audit.caveats)
 
     def test_a_checkpoint_goes_on(self, blobs, plain_loop):

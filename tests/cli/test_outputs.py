@@ -138,4 +138,4 @@ def test_a_closed_output_is_not_a_file_of_the_run(folder):
     command = f"{sys.executable} -m surelabel audit run --out out.csv >&- 2>&- <&-"
     assert subprocess.run(["bash", "-c", command], cwd=folder).returncode == 0
     assert {path: path.read_bytes() for path in Path(folder, "run").iterdir() if path.is_file()} == before
-    assert (folder / "out.csv").read_text().startswith("rank,id,")
+    assert (folder / "out.csv").read_text().startswith("rank,row,id,")

@@ -58,8 +58,7 @@ class TestWeakNetwork:
 
     def test_python_is_as_careful(self, stored):
         audit = surelabel.audit(stored("photos"))
-        given = np.empty(len(audit), dtype=object)
-        given[audit.position] = audit.columns["given"]
+        given = audit.to_frame().sort_values("row").given
         assert (audit.corrected() == given).all()
         assert (audit.corrected(accept="all") != given).any()
 

@@ -127,7 +127,8 @@ def made_run(path: Path, template: RunDir, num_samples: int, num_classes: int) -
     zero = np.zeros(num_samples, dtype=np.int32)
     run.write_table("labels.parquet", {"id": ids, "given": given, "clean": suggested, "split": ["train"] * num_samples})
     columns = {"id": ids, "split": ["train"] * num_samples, "verdict": ["training"] * num_samples, "given": given}
-    columns |= {"prediction": suggested, "quality": share, "suggested": suggested, "suggested_probability": share}
+    columns |= {"row": np.arange(num_samples), "prediction": suggested, "quality": share}
+    columns |= {"suggested": suggested, "suggested_probability": share}
     columns |= {"given_probability": share, "mean_given_probability": share, "mean_margin": share, "tau": share}
     columns |= {"first_learned": zero, "forgotten": zero, "target": one_hot, "probability": one_hot}
     columns |= {"p_wrong": 1 - share, "p_wrong_low": 0 * share, "p_wrong_high": 1 + 0 * share}

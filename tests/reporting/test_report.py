@@ -145,7 +145,7 @@ def test_each_kind_has_its_samples(trained, tmp_path):
     assert "8 rows, the first 6 are shown" in page.text
     assert page.text.index("isolation 59.0") < page.text.index("isolation 58.0")
     for row in range(2):
-        partner = table.kinds.partner[row]
+        partner = table.ranked_kinds.partner[row]
         assert f"copy of {table.columns['id'][partner]}, given " in page.text
     assert "second class at 90 % of the first" in page.text
     assert len(page.all("script")) == 1

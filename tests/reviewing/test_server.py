@@ -33,7 +33,7 @@ def test_rows_come_by_rank_with_all_that_the_page_shows(client):
     assert sum(share for _, share in first["candidates"]) == pytest.approx(1, abs=1e-4)
     table = audit(page.review.run_dir)
     assert run["is_calibrated"] == table.is_calibrated
-    assert first["p_wrong"] == pytest.approx(table.p_wrong[0])
+    assert first["p_wrong"] == pytest.approx(table[0]["p_wrong"])
 
 
 def test_filters(client):

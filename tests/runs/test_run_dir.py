@@ -262,7 +262,8 @@ class TestTables:
     def test_samples_are_of_a_finished_run(self, run):
         text, none, soft = {name: ["a"] for name in tables.TEXTS}, {name: [0] for name in tables.CLASSES}, [[1.0, 0.0]]
         numbers = {name: [0.5] for name in ("quality", "p_wrong", *tables.NUMBERS)}
-        run.write_table("samples.parquet", {**text, **none, **numbers, "target": soft, "probability": soft})
+        columns = {**text, **none, **numbers, tables.ROW: [0], "target": soft, "probability": soft}
+        run.write_table("samples.parquet", columns)
         run.write_json("data.json", DATA)
         assert not run.is_done
         with pytest.raises(RunError, match=f"has not ended; finish it with: surelabel resume {run.path}"):

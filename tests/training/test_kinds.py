@@ -55,17 +55,16 @@ def audit(run):
 
 @pytest.fixture(scope="module")
 def where(audit):
-    """Return for each row of the audit what was planted there."""
-    return planted()[2][audit.columns["id"].astype(int)]
+    """Return for each judged row what was planted there."""
+    return planted()[2][audit.row]
 
 
 def test_copies_with_other_labels_are_found_with_their_originals(audit, where):
     found = audit.kinds.rows("duplicate")
-    ids = audit.columns["id"].astype(int)
     assert found[np.isin(where, ["equal", "near"])].all()
-    assert set(ids[found & (where == "")]) == set(range(20))
+    assert set(audit.row[found & (where == "")]) == set(range(20))
     assert not found[np.isin(where, ["outlier", "mixture"])].any()
-    partner = dict(zip(ids, audit.columns["duplicate_of"], strict=True))
+    partner = dict(zip(audit.columns["row"], audit.columns["duplicate_of"], strict=True))
     assert all(partner[500 + row] == str(row) and partner[row] == str(500 + row) for row in range(20))
 
 

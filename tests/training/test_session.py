@@ -63,14 +63,14 @@ def test_p_wrong_is_stored_and_decisions_do_not_rewrite_it(tiny, tmp_path):
     run = surelabel.fit(tiny("car", data__validation_fraction=0.2), tmp_path / "run")
     samples, table = run.samples(), surelabel.audit(run)
     stored = dict(zip(samples["id"].to_pylist(), samples["p_wrong"].to_pylist(), strict=True))
-    audited = dict(zip(table.columns["id"], table.p_wrong, strict=True))
+    audited = dict(zip(table.columns["id"], table.columns["p_wrong"], strict=True))
     assert stored == audited
     files = [run.path / "samples.parquet", run.path / CALIBRATION_FILE]
     before = [file.read_bytes() for file in files]
     row = next(table.head(1))
     Journal(run.path / "decisions.jsonl").append([Wish(str(row["id"]), str(row["given"]), "keep")])
     updated = surelabel.audit(run)
-    assert updated.p_wrong[updated.columns["id"] == row["id"]].tolist() == [0.0]
+    assert updated.columns["p_wrong"][updated.columns["id"] == row["id"]].tolist() == [0.0]
     assert [file.read_bytes() for file in files] == before
 
 

@@ -56,6 +56,7 @@ def write_run(
         run.write_table("labels.parquet", {"id": ids, "given": given, "clean": unknown, "split": split})
     samples = {
         "id": ids,
+        "row": np.arange(num_rows),
         "split": split,
         "verdict": np.where(split == "train", "training", "prediction"),
         "given": given,

@@ -27,14 +27,14 @@ def read_columns(run):
 def test_the_table_is_ranked_by_p_wrong_and_says_all(run_of):
     table = surelabel.audit(run_of())
     assert len(table) == 600
-    assert (np.diff(table.p_wrong) <= 0).all()
+    assert (np.diff(table.columns["p_wrong"]) <= 0).all()
     row = next(table.head(1))
-    assert " ".join(row).startswith("rank id given suggested target quality p_wrong suggested_probability")
+    assert " ".join(row).startswith("rank row id given suggested target quality p_wrong suggested_probability")
     assert {"tau", "first_learned", "forgotten", "mean_margin", "prediction"} <= set(row)
     assert row["rank"] == 1
     assert row["given"] in NAMES
     frame = table.to_frame()
-    assert list(frame["p_wrong"]) == table.p_wrong.tolist()
+    assert list(frame["p_wrong"]) == table.columns["p_wrong"].tolist()
     assert table.table.num_rows == 600
 
 
@@ -47,9 +47,9 @@ class TestStoredCalibration:
         expected = calibration.CurveCalibration.fit(columns)
         monkeypatch.setattr(calibration, "fit_curve", lambda *_: pytest.fail("fitted again"))
         table = surelabel.audit(run)
-        np.testing.assert_array_equal(table.p_wrong, expected.p_wrong[table.position])
-        rows = slice(0, 250)
-        assert table.calibration.interval(rows, 0.95) == expected.reorder(table.position).interval(rows, 0.95)
+        np.testing.assert_array_equal(table.p_wrong, expected.p_wrong)
+        rows, order = slice(0, 250), table.columns["row"]
+        assert table.calibration.interval(rows, 0.95) == expected.reorder(order).interval(rows, 0.95)
 
     def test_the_column_is_what_counts(self, run_of):
         run = run_of()
@@ -161,7 +161,7 @@ def test_corrected_labels_stand_in_the_order_of_the_data(run_of):
     corrected = table.corrected(min_probability=0.5)
     assert (corrected == clean).mean() > 0.97 > (given == clean).mean()
     differs = table.columns["suggested"] != table.columns["given"]
-    assert (corrected != given).sum() == (table.is_suspicious & differs).sum()
+    assert (corrected != given).sum() == (table.ranked(table.is_suspicious) & differs).sum()
     none = table.corrected(class_cap=0.0)
     assert (none == given).all()
     few = table.corrected(class_cap=0.1)
@@ -227,7 +227,7 @@ def test_held_out_rows_have_a_curve_of_their_own_and_trusted_ones_are_right(run_
     samples["verdict"][:50] = "trusted"
     write_verdict(run, samples)
     table = surelabel.audit(run)
-    assert (table.p_wrong[table.columns["verdict"] == "trusted"] == 0).all()
+    assert (table.columns["p_wrong"][table.columns["verdict"] == "trusted"] == 0).all()
     assert set(table.columns["verdict"][-50:]) == {"trusted"}
 
 

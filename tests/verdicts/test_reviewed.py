@@ -197,10 +197,10 @@ class TestAudit:
         decide(first)
         after = surelabel.audit(run)
         assert sorted(map(str, after.columns["id"][-40:])) == sorted(first)
-        assert set(after.p_wrong[-40:]) <= {0.0, 1.0}
+        assert set(after.columns["p_wrong"][-40:]) <= {0.0, 1.0}
         assert (after.columns["decided"][-40:] == after.columns["clean"][-40:]).all()
         assert (after.columns["decided"][:-40] == "").all()
-        assert not after.is_suspicious[-40:].any()
+        assert not after.ranked(after.is_suspicious)[-40:].any()
         assert "After 40 decisions: about" in after.sentences()[0]
         corrected = dict(zip(run.labels()["id"].to_pylist(), after.corrected(), strict=True))
         clean = dict(zip(after.columns["id"].tolist(), after.columns["clean"].tolist(), strict=True))

@@ -81,7 +81,7 @@ def _describe_data(recorder: "Recorder", rows: Tensor, data: Any) -> tuple[RunCo
     if data is None:
         ids = np.arange(recorder.num_rows).astype(str) if recorder.ids is None else recorder.ids
         seen = rows.cpu()
-        examples = Examples(torch.zeros(len(seen), 0), given[seen], ids[seen.numpy()])
+        examples = Examples(torch.zeros(len(seen), 0), given[seen], ids[seen.numpy()], positions=seen.numpy())
         return api.make_config({"data": {"source": SOURCE}}, settings), Corpus(examples, names)
     config = api.make_config(data, settings)
     corpus, _ = api.read_corpus(config, api.object_in(data))

@@ -191,6 +191,14 @@ def configuration(
             metavar="FILE.csv", help="CSV with id, optionally label, of rows whose label a person has confirmed."
         ),
     ] = None,
+    merge_classes: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="variants|OLD=NEW",
+            help="Merge classes: variants, whose names differ only by case, spaces or accents, or OLD into NEW. "
+            "May be repeated. Default: none",
+        ),
+    ] = None,
     image_root: Annotated[
         str | None,
         typer.Option(
@@ -322,6 +330,7 @@ def configuration(
         "data.test": test,
         "data.labels": labels,
         "data.trusted": trusted,
+        "data.merge_classes": merge_classes or None,
         "data.image_root": image_root,
         "data.label_column": label_column,
         "data.text_column": text_column,

@@ -17,6 +17,7 @@ from surelabel.data.groups import attach_groups
 from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.images.load import fit_to_shape
 from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.merge import merge_classes, to_known
 from surelabel.data.relabel import relabel
 from surelabel.data.sources import array_files, folder
 from surelabel.data.sources.checks import fitting_in_memory, list_some, refuse_lost_classes
@@ -52,7 +53,8 @@ def _load_corpus(config: DataConfig, data: Any, encoder: Encoder | None) -> Corp
         refuse_lost_classes(parts.train.names, train.names, config.source)
         parts = replace(parts, train=train)
         tests = {name: _leave_out_not_finite(rows, config.test or config.source) for name, rows in tests.items()}
-    parts, tests = relabel(attach_groups(parts, config), tests, config)
+    relabelled, tests = relabel(attach_groups(parts, config), tests, config)
+    parts, tests = merge_classes(relabelled, tests, config.merge_classes, before=parts)
     corpus = attach_encoder(make_corpus(parts, tests, config), config, encoder)
     corpus.validate(config.source)
     return corpus
@@ -105,7 +107,10 @@ def read_labelled(
         rows = _as_networks_see(rows, config, shape)
     elif isinstance(rows.x, Cells):
         rows = replace(rows, x=rows.x.with_encoder(encoder))
-    return number_labels(rows, class_names, config.source)
+    known, rules = (rows.names, rows.clean), config.merge_classes
+    names, clean = (None if part is None else to_known(part, class_names, rules) for part in known)
+    assert names is not None
+    return number_labels(replace(rows, names=names, clean=clean), class_names, config.source)
 
 
 def _stored_shape(config: DataConfig, shape: Shape) -> Shape:

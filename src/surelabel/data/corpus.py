@@ -31,6 +31,8 @@ class Examples:
     """(N,) int64: rows with the same number are left out together, -1 alone; None means all are."""
     crop: int | None = None
     """Side of the window of an image that networks see; None is the whole image."""
+    positions: np.ndarray | None = None
+    """(N,) positions of the rows in the user's data; None if these are all its rows."""
 
     def __len__(self) -> int:
         return len(self.label)
@@ -46,13 +48,19 @@ class Examples:
         channels, *sides = self.x.shape[1:]
         return (channels, self.crop, self.crop) if self.crop and sides else tuple(self.x.shape[1:])
 
+    @property
+    def original_positions(self) -> np.ndarray:
+        """The positions (N,) of the rows in the user's data, counted from 0."""
+        return np.arange(len(self)) if self.positions is None else self.positions
+
     def subset(self, positions: np.ndarray) -> "Examples":
         """Return the rows at `positions`, in that order."""
         index = torch.from_numpy(np.asarray(positions, dtype=np.int64))
         known = (self.clean, self.trusted, self.group)
         clean, trusted, group = (None if part is None else part[index] for part in known)
         x = select_rows(self.x, positions)
-        return Examples(x, self.label[index], self.ids[positions], clean, trusted, group, self.crop)
+        original = self.original_positions[positions]
+        return Examples(x, self.label[index], self.ids[positions], clean, trusted, group, self.crop, original)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import torch
 from surelabel.config import DataConfig
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.label_file import LabelFile, read_label_file
+from surelabel.data.merge import to_known
 from surelabel.data.sources.checks import list_some
 from surelabel.data.sources.interface import Parts, Rows
 from surelabel.errors import DataError
@@ -30,7 +31,7 @@ def relabel(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> tupl
         return parts, dict(tests)
     file = read_label_file(config.labels)
     _refuse_unknown_ids(file, [parts.train, *tests.values()], config)
-    labels = _class_labels(file, parts.class_names)
+    labels = _class_labels(file, parts.class_names, config)
     _mention_new_classes(file, labels, parts)
     train = _replace_labels(parts.train, file, labels, None, config)
     others = {name: _replace_labels(rows, file, labels, train, config, f" {name}") for name, rows in tests.items()}
@@ -49,7 +50,8 @@ def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = Non
     labels = None
     if file.values is not None:
         number = {name: position for position, name in enumerate(corpus.class_names)}
-        labels = np.array([number[name] for name in _class_labels(file, corpus.class_names).tolist()], dtype=np.int64)
+        names = _class_labels(file, corpus.class_names, config, may_be_numbers=not config.merge_classes)
+        labels = np.array([number[name] for name in names.tolist()], dtype=np.int64)
     source = before or corpus
     train = _mark(corpus.train, source.train, file, labels)
     held_out = corpus.validation
@@ -114,12 +116,18 @@ def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], confi
         raise DataError(f"{file.table.row(unknown[0])}: {counted}; ids there look like {known[0]!r}")
 
 
-def _class_labels(file: LabelFile, class_names: tuple[str, ...] | None) -> np.ndarray:
-    """Return the labels (n,) of the file, as class names if those are fixed."""
+def _class_labels(
+    file: LabelFile, class_names: tuple[str, ...] | None, config: DataConfig, may_be_numbers: bool = True
+) -> np.ndarray:
+    """Return the labels (n,) of the file, as class names if those are fixed.
+
+    After classes were merged, numbers are not positions among those that are left.
+    """
     assert file.values is not None
     if class_names is None:
         return file.values
-    labels = _numbers_to_names(file.values, class_names)
+    labels = _numbers_to_names(file.values, class_names) if may_be_numbers else file.values
+    labels = to_known(labels, class_names, config.merge_classes)
     file.table.refuse(
         ~np.isin(labels, class_names),
         lambda row: f"there is no class {str(labels[row])!r}; available: {list_some(class_names)}",

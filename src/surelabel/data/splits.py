@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surelabel.class_names import VARIANTS, fold
 from surelabel.config import DataConfig
 from surelabel.core.stages import seed_of
 from surelabel.data.corpus import Corpus, Examples
@@ -134,7 +135,7 @@ def number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: in
     """Replace class names by class numbers."""
     label = _numbers(rows.names, class_names, where)
     clean = None if rows.clean is None else _numbers(rows.clean, class_names, where)
-    return Examples(rows.x, label, rows.ids, clean, crop=crop)
+    return Examples(rows.x, label, rows.ids, clean, crop=crop, positions=rows.positions)
 
 
 def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Tensor:
@@ -143,8 +144,10 @@ def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Ten
     for name in present:
         if str(name) not in number:
             known = list_some(class_names, _MAX_NAMES_SHOWN)
+            twin = next((each for each in class_names if fold(each) == fold(str(name))), None)
+            hint = "" if twin is None else f"; data.merge_classes={VARIANTS} makes it {twin!r}"
             raise DataError(
-                f"{where} has the class {str(name)!r}, which the training rows do not have; available: {known}"
+                f"{where} has the class {str(name)!r}, which the training rows do not have; available: {known}{hint}"
             )
     numbers = np.array([number[str(name)] for name in present], dtype=np.int64)
     return torch.from_numpy(numbers[inverse.reshape(-1)])

@@ -59,6 +59,7 @@ def describe_rows(examples: Examples, split: str, verdict: str) -> dict[str, Any
     size = len(examples)
     return {
         "id": examples.ids.astype(str),
+        "row": examples.original_positions,
         "split": np.full(size, split),
         "verdict": np.full(size, verdict),
         "given": examples.label.numpy(),

@@ -136,7 +136,9 @@ def choose(
         warnings,
         losing,
         accepted.doubt,
-        _expected_right(columns, audit.p_suggested[order], kept, _is_bulk(audit)) if audit.can_tell else None,
+        _expected_right(columns, audit.ranked(audit.p_suggested)[order], kept, _is_bulk(audit))
+        if audit.can_tell
+        else None,
     )
 
 
@@ -186,7 +188,7 @@ def _reorder(audit: Audit, order: np.ndarray) -> dict[str, np.ndarray]:
     names = ("id", "given", "suggested", "split", "verdict")
     rows = {name: np.asarray(audit.columns[name])[order] for name in names}
     rows = {name: values.astype(object) for name, values in rows.items()}
-    rows["p_wrong"] = audit.p_wrong[order]
+    rows["p_wrong"] = audit.columns["p_wrong"][order]
     rows["probability"] = np.asarray(audit.columns["suggested_probability"], dtype=np.float64)[order]
     return rows
 

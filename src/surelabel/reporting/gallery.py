@@ -168,7 +168,7 @@ class Painter:
                 thumbnail = self._thumbnail(row, values["id"], text)
             else:
                 bars = _make_bars(self.inputs[row], self.range)
-        p_wrong = float(self.run.audit.p_wrong[row])
+        p_wrong = float(self.run.columns["p_wrong"][row])
         return Sample(**values, clean=clean, p_wrong=p_wrong, thumbnail=thumbnail, bars=bars, words=words, note=note)
 
     def _thumbnail(self, row: int, id: str, text: str) -> Thumbnail:

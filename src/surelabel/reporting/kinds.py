@@ -40,7 +40,7 @@ def describe_kinds(run: ReportedRun, max_samples: int) -> KindsSection | None:
 
     `max_samples` is the number of samples that all sections of this run may show.
     """
-    kinds = run.audit.kinds
+    kinds = run.audit.ranked_kinds
     if set(kinds.flags) == {WRONG} and kinds.doubt is None:
         return None
     rows = [[kind, _count_text(run, kind), MEANINGS[kind]] for kind in KINDS]
@@ -68,7 +68,7 @@ def _count_text(run: ReportedRun, kind: str) -> str:
 
 def _choose_rows(run: ReportedRun, kind: str) -> list[int]:
     """Return the clearest rows of a kind; copies beside each other."""
-    rows = np.flatnonzero(run.audit.kinds.rows(kind))
+    rows = np.flatnonzero(run.audit.ranked_kinds.rows(kind))
     order = {DUPLICATE: "duplicate_group", OUTLIER: "isolation", AMBIGUOUS: "rival"}[kind]
     if len(rows):
         values = run.columns[order][rows]
@@ -77,13 +77,13 @@ def _choose_rows(run: ReportedRun, kind: str) -> list[int]:
 
 
 def _shown(run: ReportedRun, kind: str, num_shown: int) -> str:
-    total = int(run.audit.kinds.rows(kind).sum())
+    total = int(run.audit.ranked_kinds.rows(kind).sum())
     return amount(total, "row") + (f", the first {num_shown} are shown" if total > num_shown else "")
 
 
 def _note(run: ReportedRun, kind: str, row: int) -> str:
     if kind == DUPLICATE:
-        partner = int(run.audit.kinds.partner[row])
+        partner = int(run.audit.ranked_kinds.partner[row])
         return f"copy of {run.columns['id'][partner]}, given {run.columns['given'][partner]}"
     if kind == OUTLIER:
         return f"isolation {run.columns['isolation'][row]:.1f}"

@@ -56,8 +56,8 @@ class ReportedRun:
 
     @cached_property
     def is_suspicious(self) -> np.ndarray:
-        """(N,) bool: labels that look wrong."""
-        return self.audit.is_suspicious
+        """(N,) bool: labels that look wrong, in the order of the table."""
+        return self.audit.ranked(self.audit.is_suspicious)
 
     @property
     def num_suspicious(self) -> int:

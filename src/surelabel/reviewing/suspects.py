@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -31,7 +32,7 @@ MOST_COMPARED = 1000
 SNIPPET = 240
 """Characters of a text in the grid and among neighbours."""
 _NOT_EVIDENCE = (
-    *("decided", "rank", "id", "given", "suggested", "suggested_probability", "p_wrong", "split", "clean"),
+    *("decided", "rank", "row", "id", "given", "suggested", "suggested_probability", "p_wrong", "split", "clean"),
     *("kind", *(f"is_{kind}" for kind in KINDS), "duplicate_of", "duplicate_group"),
 )
 """Columns shown elsewhere, and the true label, which must not influence the reviewer."""
@@ -60,10 +61,7 @@ class Suspects:
     """Every label of a run, the most suspicious first."""
 
     def __init__(self, audit: Audit, corpus: Corpus, probability: TopK | None = None) -> None:
-        """`probability` is the network's, of training rows and then of held-out rows.
-
-        The positions of the audit are those of these rows, too.
-        """
+        """`probability` is the network's, of training rows and then of held-out rows."""
         self.columns, self.probability = audit.columns, probability
         self.class_names = tuple(map(str, audit.class_names))
         self.splits = {"train": corpus.train} | ({"validation": corpus.validation} if corpus.validation else {})
@@ -73,17 +71,19 @@ class Suspects:
             raise RunError("an id belongs to more than one row; decisions are kept by id, so ids must be unique")
         self.number_of = {name: number for number, name in enumerate(self.class_names)}
         self.given, self.suggested = (self._numbers(name) for name in ("given", "suggested"))
-        self.p_wrong = np.array(audit.p_wrong, dtype=np.float64)
+        self.p_wrong = np.array(audit.columns["p_wrong"], dtype=np.float64)
         """(N,) P(wrong); of decided rows as it was before the decision."""
         self.is_calibrated = audit.is_calibrated
-        self.position = audit.position
-        """(N,) the position of each row in the data: training rows, then held-out ones."""
-        self.row_at = np.argsort(audit.position)
-        """(N,) the row of each position in the data."""
+        position_of = {str(id): at for at, id in enumerate(chain(*(part.ids for part in self.splits.values())))}
+        self.position = np.array([position_of[id] for id in self.ids], dtype=np.int64)
+        """(N,) the position of each row in the run: training rows, then held-out ones."""
+        self.row_at = np.argsort(self.position)
+        """(N,) the row of each position in the run."""
+        self._by_row = np.argsort(self.columns["row"])  # the rows in the order of the user's data
         self.orders = {0: np.arange(len(self))}
         """Orders of rows by their number; the newest is the last."""
         self.sample(np.array([], dtype=np.int64))
-        self.kinds, self.min_probability = audit.kinds, audit.min_probability
+        self.kinds, self.min_probability = audit.ranked_kinds, audit.min_probability
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -117,11 +117,11 @@ class Suspects:
     def update(self, audit: Audit, before: np.ndarray | None = None) -> None:
         """Take P(wrong) of undecided rows from a newer audit; orders in use stay as they are.
 
-        `before` is P(wrong) without any decision, in the order of the data, for decided rows.
+        `before` is P(wrong) without any decision, in the order of the run, for decided rows.
         """
-        p_wrong = self.p_wrong.copy() if before is None else before[np.argsort(self.row_at)].astype(np.float64)
+        p_wrong = self.p_wrong.copy() if before is None else before[self.position].astype(np.float64)
         left = ~audit.is_decided
-        p_wrong[self.row_at[audit.position[left]]] = audit.p_wrong[left]
+        p_wrong[self._by_row[left]] = audit.p_wrong[left]
         newest = max(self.orders)
         order = np.argsort(-p_wrong, kind="stable")
         self.p_wrong = p_wrong

@@ -11,6 +11,8 @@ from surelabel.runs.samples import OPTIONAL_COLUMNS, SOFT_COLUMNS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+ROW = "row"
+"""Column with the positions of the rows in the user's data, counted from 0."""
 LABEL_TEXTS = ("id", "split")
 TEXTS = ("id", "split", "verdict")
 CLASSES = ("given", "prediction", "suggested")
@@ -50,6 +52,7 @@ def check_samples(table: "pa.Table", data: Mapping[str, Any]) -> None:
         _check_texts(table, name)
     for name in CLASSES:
         _check_classes(table, name, num_classes)
+    _check_positions(table)
     for name in ("quality", "p_wrong", *(() if names.isdisjoint(BOUNDS) else BOUNDS)):
         _check_fractions(table, name)
     for name in (*NUMBERS, *(name for name in EVIDENCE if name in names)):
@@ -81,6 +84,19 @@ def _check_texts(table: "pa.Table", name: str) -> None:
     kind = _find(table, name, may_be_unknown=False).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise ValueError(f"{name}: expected text, got {kind}")
+
+
+def _check_positions(table: "pa.Table") -> None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = _find(table, ROW, may_be_unknown=False)
+    if not pa.types.is_integer(column.type):
+        raise ValueError(f"{ROW}: expected positions, got {column.type}")
+    if len(table) and pc.min(column).as_py() < 0:
+        raise ValueError(f"{ROW}: expected positions from 0, got {pc.min(column)}")
+    if pc.count_distinct(column).as_py() < len(table):
+        raise ValueError(f"{ROW}: two rows have the same position")
 
 
 def _check_numbers(table: "pa.Table", name: str, may_be_unknown: bool = True) -> "pa.ChunkedArray":

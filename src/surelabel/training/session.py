@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from surelabel import noise
+from surelabel.class_names import describe_alike
 from surelabel.config import RunConfig
 from surelabel.console import Silent
 from surelabel.core.collective import world_size
@@ -78,6 +79,7 @@ def train(
         warnings = [f"network on these features: {chosen['chosen']}"] if chosen else []
         warnings += [
             *config.notices(),
+            *_alike_names(raw),
             *notes_on_threads(config.train),
             *method.advice("settings"),
             *build.notes(method),
@@ -112,6 +114,13 @@ def train(
         _write_results(engine, run_dir, folds.predict_left_out(engine, known), known, stop)
         distributed.wait_for_all()
     return run_dir
+
+
+def _alike_names(corpus: Corpus) -> list[str]:
+    """Return warnings about class names that look alike."""
+    labels = torch.cat([part.label for part in corpus.labelled_parts])
+    counts = labels.bincount(minlength=corpus.num_classes).tolist()
+    return list(describe_alike(dict(zip(corpus.class_names, counts, strict=True))))
 
 
 def _train_candidate(

@@ -35,7 +35,12 @@ WIDE = 0.2
 
 
 class Audit(Table):
-    """Every label with its P(wrong), most suspicious first, and estimates for each class."""
+    """Every label with its P(wrong), most suspicious first, and estimates for each class.
+
+    The table is ranked: `audit[0]`, `columns`, `head`, `flagged`, `to_frame`, `table` and `to_csv`.
+    Its column `row` says where each row is in the user's data, counted from 0. Attributes with a
+    value for each row are in the order of those data: `y[audit.is_suspicious]`.
+    """
 
     def __init__(
         self,
@@ -58,12 +63,13 @@ class Audit(Table):
         confidence: float = CONFIDENCE,
     ) -> None:
         self.calibration = CurveCalibration.unfitted(columns["quality"]) if calibration is None else calibration
-        super().__init__(columns if "p_wrong" in columns else {**columns, "p_wrong": self.calibration.p_wrong})
+        usual = {"row": np.arange(len(columns["id"])), "p_wrong": self.calibration.p_wrong}
+        super().__init__({**columns, **{name: usual[name] for name in usual if name not in columns}})
+        self._by_row = np.argsort(self.columns["row"], kind="stable")  # the table's rows in the order of the data
         self.class_names, self.min_probability, self.confidence = class_names, min_probability, confidence
         self.joint_counts = np.diag(self._sizes()) if joint_counts is None else joint_counts
         """(K, K) expected number of labels by true class (row) and given class (column)."""
-        self.position = np.arange(len(self)) if position is None else position
-        """(N,) the position of each row of the table in the data."""
+        self._position = np.arange(len(self)) if position is None else position  # of the table's rows in the run
         self._p_suggested = p_suggested
         self.training = training
         """How the run was trained; None if unknown."""
@@ -82,9 +88,9 @@ class Audit(Table):
         """Sentences on what kind of verdict this is, if it is not that of a finished run."""
         self.drifts = tuple(drifts)
         """Comparisons of new data with those of the run."""
-        self.kinds = kinds.find_kinds(self)
-        """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
-        self.columns = in_order(kinds.add_columns(self.columns, self.kinds))
+        self.ranked_kinds = kinds.find_kinds(self)
+        """The same as `kinds`, in the order of the table."""
+        self.columns = in_order(kinds.add_columns(self.columns, self.ranked_kinds))
 
     def __repr__(self) -> str:
         return f"{summary.headline(self)} {self.sentences()[0]}"
@@ -93,9 +99,27 @@ class Audit(Table):
         return summary.as_html(self)
 
     @property
+    def row(self) -> np.ndarray:
+        """(N,) position of each judged row in the user's data, counted from 0 and rising."""
+        return self.columns["row"][self._by_row]
+
+    def ranked(self, values: np.ndarray) -> np.ndarray:
+        """Return (N,) values that are in the order of the data in the order of the table."""
+        found = np.empty_like(values)
+        found[self._by_row] = values
+        return found
+
+    @cached_property
+    def kinds(self) -> kinds.Kinds:
+        """Which rows are wrong, duplicates with conflicting labels, outliers, or ambiguous."""
+        return self.ranked_kinds.reorder(self._by_row)
+
+    @cached_property
     def is_decided(self) -> np.ndarray:
-        """(N,) whether a person has decided on each label, in the order of the table."""
-        return np.zeros(len(self), dtype=bool) if self.review is None else self.review.is_decided[self.position]
+        """(N,) whether a person has decided on each label."""
+        if self.review is None:
+            return np.zeros(len(self), dtype=bool)
+        return self.review.is_decided[self._position[self._by_row]]
 
     @property
     def num_open(self) -> int:
@@ -111,10 +135,11 @@ class Audit(Table):
     def p_suggested(self) -> np.ndarray:
         """(N,) the probability that the suggestion is right; 0 where it is the given label."""
         if self._p_suggested is not None:
-            return self._p_suggested
+            return self._p_suggested[self._by_row]
         # A table without a run: P(wrong) times the probability of the suggestion is a lower bound.
-        probability = np.asarray(self.columns["suggested_probability"], dtype=np.float64)
-        return np.where(self.columns["suggested"] != self.columns["given"], self.p_wrong * probability, 0.0)
+        columns = self.columns
+        right = columns["p_wrong"] * np.asarray(columns["suggested_probability"], dtype=np.float64)
+        return np.where(columns["suggested"] != columns["given"], right, 0.0)[self._by_row]
 
     def _sizes(self) -> np.ndarray:
         sizes = Counter(self.columns["given"].tolist())
@@ -125,10 +150,10 @@ class Audit(Table):
         """The number of labels that look wrong: P(wrong) is at least `min_probability`."""
         return int(self.is_suspicious.sum())
 
-    @property
+    @cached_property
     def p_wrong(self) -> np.ndarray:
-        """(N,) the probability that each label is wrong, in the order of the table."""
-        return self.columns["p_wrong"]
+        """(N,) the probability that each label is wrong."""
+        return self.columns["p_wrong"][self._by_row]
 
     @property
     def is_calibrated(self) -> bool:
@@ -159,8 +184,9 @@ class Audit(Table):
     @property
     def is_vouched(self) -> np.ndarray:
         """(N,) whether somebody looked at suspects that rank no higher."""
-        found = self.calibration
-        return found.vouched if isinstance(found, ReviewedCalibration) else np.zeros(len(self), dtype=bool)
+        if not isinstance(self.calibration, ReviewedCalibration):
+            return np.zeros(len(self), dtype=bool)
+        return self.calibration.vouched[self._by_row]
 
     @property
     def is_rough(self) -> bool:
@@ -240,17 +266,17 @@ class Audit(Table):
         if sum(choice is not None for choice in (budget, min_probability, kind)) > 1:
             raise ConfigError("budget, min_probability and kind: give one of them")
         if kind is not None:
-            return Table({name: values[self.kinds.rows(kind)] for name, values in self.columns.items()})
+            return Table({name: values[self.ranked_kinds.rows(kind)] for name, values in self.columns.items()})
         limit = self.min_probability if min_probability is None else min_probability
         corrections.check_share("min_probability", limit)
-        is_flagged = (self.p_wrong >= limit) & ~self.is_decided
+        is_flagged = self.ranked((self.p_wrong >= limit) & ~self.is_decided)
         rows = slice(self.expected(budget).budget) if budget is not None else is_flagged
         return Table({name: values[rows] for name, values in self.columns.items()})
 
     def corrected(
         self, min_probability: float | None = None, class_cap: float | None = None, accept: str = corrections.SAFE
     ) -> np.ndarray:
-        """Return (N,) class names in the order of the data, corrected as `export` does.
+        """Return (N,) class names in the order of the user's data, corrected as `export` does.
 
         accept="safe" takes suggestions that are more likely right than wrong, and none if the rate
         of wrong labels is unknown; accept="all" takes every one whose P(wrong) is at least
@@ -259,13 +285,11 @@ class Audit(Table):
         """
         limit = self.min_probability if min_probability is None else min_probability
         changes = corrections.accept(self, Rules(accept, limit, class_cap)).rows
-        labels = np.empty(len(self), dtype=np.array(self.class_names).dtype)
         chosen = np.where(changes, self.columns["suggested"], self.columns["given"])
         if DECIDED in self.columns:
             decided = self.columns[DECIDED]
             chosen = np.where((decided != "") & (decided != REMOVED), decided, chosen)
-        labels[self.position] = chosen
-        return labels
+        return chosen[self._by_row].astype(np.array(self.class_names).dtype)
 
     @cached_property
     def losing(self) -> dict[str, tuple[int, int]]:

@@ -72,8 +72,8 @@ def worth_a_look(calibration: Calibration, num_open: int, num_suspicious: int, m
     """Return the length of the list that is worth a look: the suspects, and those that may be some.
 
     These are the labels whose upper bound of P(wrong) reaches that of suspects, measured from the
-    bound of the surest label, because in doubt even that may be wrong. Where nothing is known it may
-    be all rows, so the list ends at half of them (docs/decisions/0029).
+    bound of the surest label, because in doubt even that may be wrong. Where nothing is known it
+    may be all rows, so the list ends at half of them (docs/decisions/0029).
     """
     may_be_right = 1 - calibration.bounds()[1][:num_open]
     may_be = may_be_right <= (1 - min_probability) * may_be_right.max(initial=0)

@@ -37,7 +37,7 @@ def compare(audit: "Audit", cleaning: Cleaning) -> str:
     """Return how far the new network agrees with the changes, and what is left to review."""
     ids = [str(id) for id in audit.columns["id"]]
     predicted = dict(zip(ids, map(str, audit.columns["prediction"]), strict=True))
-    decided = {id for id, done in zip(ids, audit.is_decided.tolist(), strict=True) if done}
+    decided = {id for id, done in zip(ids, audit.ranked(audit.is_decided).tolist(), strict=True) if done}
 
     def agreed(changes: dict[str, str]) -> str:
         count = sum(predicted.get(id) == label for id, label in changes.items())

@@ -75,33 +75,34 @@ def accept(audit: "Audit", rules: Rules, may_change: np.ndarray | None = None) -
 
     By default all may on which no person has decided.
     """
-    given, suggested = audit.columns["given"], audit.columns["suggested"]
-    among = ~audit.is_decided if may_change is None else may_change
-    wanted = (audit.p_wrong >= rules.min_probability) & (suggested != given) & among
+    given, suggested, p_wrong = (audit.columns[name] for name in ("given", "suggested", "p_wrong"))
+    among = ~audit.ranked(audit.is_decided) if may_change is None else may_change
+    wanted = (p_wrong >= rules.min_probability) & (suggested != given) & among
     if rules.accept == ALL:
-        return Accepted(capped(wanted, given, audit.p_wrong, rules.cap, among))
-    likely = wanted & _is_likely(audit)
-    doubt = _doubt(audit, wanted, likely)
+        return Accepted(capped(wanted, given, p_wrong, rules.cap, among))
+    p_suggested = audit.ranked(audit.p_suggested)
+    likely = wanted & _is_likely(audit, p_suggested)
+    doubt = _doubt(audit, p_suggested, wanted, likely)
     if doubt is not None:
         return Accepted(np.zeros(len(audit), dtype=bool), doubt)
     known = likely & ~np.isin(given, _unlearned(given, suggested, likely, rules.cap, among))
-    return Accepted(capped(known, given, audit.p_wrong, rules.cap, among))
+    return Accepted(capped(known, given, p_wrong, rules.cap, among))
 
 
-def _is_likely(audit: "Audit") -> np.ndarray:
-    """Return (N,) whether each suggestion may be accepted.
+def _is_likely(audit: "Audit", p_suggested: np.ndarray) -> np.ndarray:
+    """Return (N,) whether each suggestion may be accepted, in the order of the table.
 
     It must be more likely right than wrong. Once a random sample has recalibrated P(wrong), it is
     enough to be more likely right than the given label. Where mistakes may follow the inputs, only
     suggestions count for whose ranks people's answers speak.
     """
     if audit.combined is not None:
-        return audit.p_suggested > 1 - audit.p_wrong
-    likely: np.ndarray = audit.p_suggested >= LIKELY
-    return likely & audit.is_vouched if audit.is_doubtful else likely
+        return p_suggested > 1 - audit.columns["p_wrong"]
+    likely: np.ndarray = p_suggested >= LIKELY
+    return likely & audit.ranked(audit.is_vouched) if audit.is_doubtful else likely
 
 
-def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None:
+def _doubt(audit: "Audit", p_suggested: np.ndarray, wanted: np.ndarray, likely: np.ndarray) -> str | None:
     """Return why the audit as a whole is not reliable; None if it is."""
     if not wanted.any():
         return None
@@ -115,12 +116,12 @@ def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None
             return _check_first(int(wanted.sum()))
     elif not audit.can_tell:
         return f"the audit cannot tell how many labels are wrong: between {100 * low:.0f} and {100 * high:.0f} %"
-    elif audit.combined is None and audit.p_suggested[wanted].mean() < LIKELY:
+    elif audit.combined is None and p_suggested[wanted].mean() < LIKELY:
         # The best of many weak guesses are lucky guesses: they must not be accepted either.
         return "for most labels that look wrong, the network does not know a likely right one"
     rows = np.flatnonzero(likely)
     fewest_wrong, _ = audit.calibration.interval(rows, audit.confidence if audit.combined is None else AFTER_SAMPLE)
-    fewest_fixed = fewest_wrong * float((audit.p_suggested[rows] / audit.p_wrong[rows]).mean()) if len(rows) else 0
+    fewest_fixed = fewest_wrong * float((p_suggested[rows] / audit.columns["p_wrong"][rows]).mean()) if len(rows) else 0
     if fewest_fixed <= len(rows) - fewest_wrong:
         return (
             f"of {len(rows):,} likely suggestions as few as {fewest_wrong:,.0f} may be for wrong labels, "

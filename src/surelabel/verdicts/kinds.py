@@ -10,7 +10,7 @@ limits here apply when the run is audited. docs/decisions/0013 gives the reasons
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -72,6 +72,15 @@ class Kinds:
             raise ConfigError(f"kind={kind!r}: expected one of {', '.join(KINDS)}")
         return self.flags.get(kind, np.zeros(len(self.partner), dtype=bool))
 
+    def reorder(self, order: NDArray[np.integer[Any]]) -> "Kinds":
+        """Return the kinds of the rows in another order."""
+        place = np.argsort(order)
+        partner = np.where(self.partner >= 0, place[self.partner], -1)[order]
+        rival = None if self.rival is None else self.rival[order]
+        return replace(
+            self, flags={kind: rows[order] for kind, rows in self.flags.items()}, partner=partner, rival=rival
+        )
+
     def leading(self) -> NDArray[np.str_]:
         """Return (N,) the leading kind of each row."""
         return np.select([self.rows(kind) for kind in KINDS], list(KINDS), OK)
@@ -85,7 +94,7 @@ def find_kinds(audit: "Audit") -> Kinds:
     """Sort the rows of an audit; rows that a person has confirmed are of no kind."""
     columns = audit.columns
     is_open = columns["verdict"] != TRUSTED if "verdict" in columns else np.ones(len(audit), dtype=bool)
-    flags = {WRONG: audit.is_suspicious & is_open}
+    flags = {WRONG: audit.ranked(audit.is_suspicious) & is_open}
     partner = np.full(len(audit), -1)
     if "duplicate_group" in columns:
         partner = _find_partners(columns["duplicate_group"], columns["given"])

@@ -7,6 +7,7 @@ from surelabel.verdicts.answers import NO_CLASS, Review
 
 COLUMNS = (
     "rank",
+    "row",
     "id",
     "given",
     "suggested",

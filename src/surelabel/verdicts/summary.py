@@ -1,11 +1,13 @@
 """The figures of an audit as sentences, and as one value for JSON."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from surelabel import notebook
+from surelabel.class_names import describe_alike
 from surelabel.runs.decisions import FILE_NAME
 from surelabel.verdicts import advice
 from surelabel.verdicts.answers import TO_REMOVE
@@ -207,10 +209,16 @@ def warnings(audit: "Audit") -> Iterator[str]:
     """Yield what a reader must know before relying on the figures."""
     yield from _damage(audit)
     yield from audit.caveats
+    yield from _alike(audit)
     yield from _unclear(audit)
     yield from _contradiction(audit)
     yield from advice.causes(audit)
     yield from _losing(audit)
+
+
+def _alike(audit: "Audit") -> Iterator[str]:
+    """Yield which of the classes that have labels have names that look alike."""
+    yield from describe_alike(Counter(audit.columns["given"].tolist()))
 
 
 def _damage(audit: "Audit") -> Iterator[str]:

@@ -1,5 +1,6 @@
 """A table of named columns, convertible to rows, csv, arrow and pandas."""
 
+import operator
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,14 @@ class Table:
     def __len__(self) -> int:
         return len(self.columns["id"])
 
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        """Return a row of the table as plain values, by column."""
+        at = operator.index(row)
+        return {name: np.asarray(values[at]).item() for name, values in self.columns.items()}
+
     def head(self, count: int) -> Iterator[dict[str, Any]]:
         """Yield the first `count` rows."""
-        for row in range(min(count, len(self))):
-            yield {name: values[row] for name, values in self.columns.items()}
+        return map(self.__getitem__, range(min(count, len(self))))
 
     def to_csv(self, path: str | Path) -> None:
         """Write the whole table as csv, numbers with six digits and unknown ones empty."""

@@ -53,7 +53,7 @@ def written(
     columns = {"id": ids, "split": splits, "given": GIVEN, "tau": TAU.astype(np.float32), "target": target}
     columns |= {"verdict": ["training"] * len(GIVEN), "prediction": CORRECTED, "probability": target}
     columns |= {"quality": TAU, "p_wrong": 1 - TAU, "given_probability": TAU, "mean_given_probability": TAU}
-    columns |= {"mean_margin": TAU, "first_learned": GIVEN, "forgotten": GIVEN}
+    columns |= {"row": np.arange(len(GIVEN)), "mean_margin": TAU, "first_learned": GIVEN, "forgotten": GIVEN}
     run.write_table("samples.parquet", {**columns, "suggested": CORRECTED, "suggested_probability": target.max(1)})
     for epoch in range(1, epochs + 1):
         row = {"epoch": epoch, "tests": {"test": {"top1": accuracy}}, **SHARES}

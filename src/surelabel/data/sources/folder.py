@@ -79,7 +79,7 @@ def _read_rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None
     x, kept = load_images(Files(paths, root), config, shape, config.source)
     if shape is None:
         refuse_lost_classes(labels, labels[kept], config.source)
-    return Rows(x, labels[kept], _ids(paths, root)[kept])
+    return Rows(x, labels[kept], _ids(paths, root)[kept], positions=kept)
 
 
 def _loose_images(folder: Path, root: Path, config: DataConfig) -> list[Path]:

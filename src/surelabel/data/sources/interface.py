@@ -39,11 +39,19 @@ class Rows:
     """(N,) str: the name of each row's true class, if known."""
     group: np.ndarray | None = None
     """(N,) str: the name of each row's group, blank if it has none; None if there are no groups."""
+    positions: np.ndarray | None = None
+    """(N,) positions of the rows in the user's data; None if these are all its rows."""
+
+    @property
+    def original_positions(self) -> np.ndarray:
+        """The positions (N,) of the rows in the user's data, counted from 0."""
+        return np.arange(len(self.ids)) if self.positions is None else self.positions
 
     def subset(self, positions: np.ndarray) -> "Rows":
         """Return the rows at `positions`, in that order."""
         clean, group = (None if values is None else values[positions] for values in (self.clean, self.group))
-        return Rows(select_rows(self.x, positions), self.names[positions], self.ids[positions], clean, group)
+        x, original = select_rows(self.x, positions), self.original_positions[positions]
+        return Rows(x, self.names[positions], self.ids[positions], clean, group, original)
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
         may_be_missing=config.labels is not None,
     )
     ids = np.arange(num_rows).astype(np.str_)
-    return Parts(Rows(x, names[kept], ids[kept]), class_names=class_names)
+    return Parts(Rows(x, names[kept], ids[kept], positions=kept), class_names=class_names)
 
 
 def _num_rows(data: Any, where: str) -> int:

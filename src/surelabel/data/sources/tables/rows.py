@@ -141,7 +141,8 @@ def _rows(part: TablePart, config: DataConfig, shape: Shape | None, is_test: boo
     if not is_test:
         refuse_lost_classes(names, names[rows], part.table.where)
     group = None if part.roles.group is None else _groups(part)[kept]
-    return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows], group)
+    positions = part.table.original_positions[kept]
+    return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows], group, positions)
 
 
 def _groups(part: TablePart) -> np.ndarray:
