@@ -10,7 +10,6 @@
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
     state.safetensors    resume state
-    suspects.json        the most suspicious labels so far, until training ends
     folds/NUMBER         the state or the predictions of a fold, until training ends
     lock                 held while a process trains here
     wandb.json           id of the Weights & Biases run, if logged there
@@ -58,7 +57,6 @@ FOLDS_FOLDER = "folds"
 RECORDED = "recorded"
 """In data.json of a run that another training loop recorded: what evidence is missing."""
 METRICS_FILE = "metrics.jsonl"
-SUSPECTS_FILE = "suspects.json"
 START_FILES = (
     "lock",
     checksums.FILE_NAME,
@@ -82,7 +80,7 @@ END_FILES = (
     "done",
 )
 """Files written when training has ended, in this order."""
-RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.safetensors", SUSPECTS_FILE, *END_FILES)
+RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.safetensors", *END_FILES)
 """All files that training writes."""
 
 

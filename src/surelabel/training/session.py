@@ -27,13 +27,11 @@ from surelabel.runs.run_dir import (
     CALIBRATION_FILE,
     NEIGHBOURS_FILE,
     OPINION_FILE,
-    SUSPECTS_FILE,
     TRAJECTORY_FILE,
     RunDir,
 )
 from surelabel.training import build, cached_features, folds, head, second_opinion, warm_start
 from surelabel.training.cores import notes_on_threads
-from surelabel.training.early_suspects import EarlySuspects
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.calibration import CurveCalibration
 
@@ -105,7 +103,6 @@ def train(
             progress=progress,
             interrupt=interrupt or stop,
             at_once=_at_once_alone(stop),
-            after_epoch=EarlySuspects(run_dir, raw, progress).after_epoch,
         )
         engine = Engine(setup)
         engine.run(resume=run_dir.state_file.exists())
@@ -216,5 +213,4 @@ def write_verdict(
 def discard_state(run_dir: RunDir) -> None:
     """Remove what only an unfinished run needs; a crash after `done` may have left it."""
     run_dir.state_file.unlink(missing_ok=True)
-    (run_dir.path / SUSPECTS_FILE).unlink(missing_ok=True)
     folds.remove(run_dir)
