@@ -9,7 +9,7 @@ from surelabel.console import ProgressLines
 from surelabel.engine import record
 from surelabel.engine.loop import Interrupted
 from surelabel.runs.decisions import Journal, Wish
-from surelabel.runs.run_dir import CALIBRATION_FILE
+from surelabel.runs.run_dir import OPINION_FILE
 from surelabel.runs.samples import NUM_KEPT, TopK
 from surelabel.training import build
 from surelabel.training.warm_start import WarmStart
@@ -98,7 +98,7 @@ def test_p_wrong_is_stored_and_decisions_do_not_rewrite_it(tiny, tmp_path):
     stored = dict(zip(samples["id"].to_pylist(), samples["p_wrong"].to_pylist(), strict=True))
     audited = dict(zip(table.columns["id"], table.p_wrong, strict=True))
     assert stored == audited
-    files = [run.path / "samples.parquet", run.path / CALIBRATION_FILE]
+    files = [run.path / "samples.parquet", run.path / OPINION_FILE]
     before = [file.read_bytes() for file in files]
     row = next(table.head(1))
     Journal(run.path / "decisions.jsonl").append([Wish(str(row["id"]), str(row["given"]), "keep")])

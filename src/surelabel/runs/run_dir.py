@@ -17,7 +17,6 @@
 
 and, when training has ended:
 
-    calibration.parquet  the curves of P(wrong) by training alone
     second_opinion.json  the models of the second opinion and how many errors they would find
     trajectory.safetensors   p of the given and of three other classes, at up to 20 checkpoints
     neighbours.safetensors   the nearest rows of each row, if there are not too many
@@ -49,7 +48,6 @@ from surelabel.runs.samples import TopK
 
 SCHEMA_VERSION = 2
 """The only schema that this version reads."""
-CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
 ENCODER_FILE, ENCODER_TENSORS = "encoder.json", "encoder.safetensors"
 TRAJECTORY_FILE, NEIGHBOURS_FILE = "trajectory.safetensors", "neighbours.safetensors"
@@ -71,7 +69,6 @@ START_FILES = (
 )
 """Files written before data.json."""
 END_FILES = (
-    CALIBRATION_FILE,
     OPINION_FILE,
     TRAJECTORY_FILE,
     NEIGHBOURS_FILE,
@@ -351,11 +348,6 @@ class RunDir:
         with self._naming("samples.parquet"):
             tables.check_samples(table, self.data())
         return table
-
-    def calibration(self) -> Any:
-        """Return calibration.parquet of a finished run as an arrow table."""
-        self.require_done()
-        return self._read_table(CALIBRATION_FILE)
 
     def second_opinion(self) -> dict[str, Any]:
         """Return second_opinion.json; empty for runs without one."""

@@ -15,7 +15,7 @@ from surelabel.verdicts import advice, classes, corrections, evidence, kinds, me
 from surelabel.verdicts import budget as budgets
 from surelabel.verdicts.answers import Review, ReviewReader
 from surelabel.verdicts.budget import Expected
-from surelabel.verdicts.calibration import Calibration, CurveCalibration, read_calibration
+from surelabel.verdicts.calibration import Calibration, read_calibration, uncalibrated
 from surelabel.verdicts.classes import Pair, Rate
 from surelabel.verdicts.corrections import Rules
 from surelabel.verdicts.drift import Drift
@@ -56,7 +56,7 @@ class Audit(Table):
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
-        self.calibration = CurveCalibration.unfitted(columns["quality"]) if calibration is None else calibration
+        self.calibration = calibration or uncalibrated(columns["quality"], evidence.TRAINED)
         super().__init__(columns if "p_wrong" in columns else {**columns, "p_wrong": self.calibration.p_wrong})
         self.class_names, self.min_probability, self.confidence = class_names, min_probability, confidence
         self.joint_counts = np.diag(self._sizes()) if joint_counts is None else joint_counts

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri
 
-from surelabel.verdicts.calibration import Calibration, RowCalibration
+from surelabel.verdicts.calibration import Calibration
 from surelabel.verdicts.random_sample import LEVEL, Combined, Sample, combine
 
 Array = NDArray[Any]
@@ -53,7 +53,7 @@ class Answers:
     """The answers to a random sample, if one was drawn."""
 
 
-class ReviewedCalibration(RowCalibration):
+class ReviewedCalibration(Calibration):
     """P(wrong) after a review; a random sample, if any, says how many are wrong in all."""
 
     def __init__(self, rows: Rows, before: Calibration, combined: Combined | None = None) -> None:
@@ -101,7 +101,7 @@ def _combine(before: Calibration, answers: Answers, sample: Sample) -> Combined:
     """Combine the sample with the model, updated by all decisions outside the sample."""
     outside = answers.is_decided.copy()
     outside[sample.rows[sample.is_own]] = False
-    model = RowCalibration(*_update_rows(before, answers, outside))
+    model = Calibration(*_update_rows(before, answers, outside))
     by_model = float(model.p_wrong.sum()), model.interval(slice(None), LEVEL)
     is_known = outside | (before.bounds()[1] <= 0)
     fewest = int(answers.is_wrong.sum())
