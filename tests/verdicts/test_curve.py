@@ -73,6 +73,19 @@ def test_bounds_add_up_to_intervals_that_allow_for_misplaced_labels(rate):
     assert high - low < 200
 
 
+def test_right_labels_that_were_learned_late_are_not_claimed_to_be_wrong():
+    """Training on right labels alone: the network believes all of them, some it learned late."""
+    rng, is_late = np.random.default_rng(0), np.arange(1000) < 600
+    score = np.where(is_late, rng.normal(4.4, 0.4, 1000), rng.normal(7, 0.4, 1000))
+    epoch = np.where(is_late, rng.integers(20, 40, 1000), rng.integers(1, 4, 1000))
+    columns = {"quality": 1 / (1 + np.exp(-score)), "first_learned": epoch, "verdict": np.full(1000, "training")}
+    found = calibrate(columns)
+    assert found.is_separated
+    low, high = found.interval(slice(None), 0.95)
+    assert low < 10
+    assert high > 500  # they may have been memorised
+
+
 def test_confirmed_labels_are_certainly_right():
     made = evidence(300, 0.3)
     verdict = np.where(np.arange(300) % 3 == 0, "trusted", "training")

@@ -35,6 +35,8 @@ TAIL = 0.025
 GOLDEN_SECTION = 0.6180339887498949
 MISPLACED = 0.02
 """Fraction of labels in the wrong group, which resampling cannot detect: docs/decisions/0007."""
+BELIEVED = 0.95
+"""Quality from which a label may be right, however late it was learned."""
 
 
 @dataclass(frozen=True)
@@ -144,10 +146,11 @@ def _average(grid: Grid, mixtures: list[Mixture]) -> Curve:
     more = [grid.mean_per_bin(_wrong_at(grid.cells, mixture, -1), doubt) for mixture in mixtures]
     known, edge = counts > 0, 1 / (counts.sum() + 2)
     p_wrong = fit_falling(middle[known], counts[known]).clip(edge, 1 - edge)
-    ends = np.quantile(fewer, TAIL, axis=0), np.quantile(more, 1 - TAIL, axis=0)
+    fewest, most = np.quantile(fewer, TAIL, axis=0), np.quantile(more, 1 - TAIL, axis=0)
+    fewest[grid.centres > log_odds(np.array([BELIEVED]))] = 0
     return Curve(
         grid.centres[known],
-        np.stack([p_wrong, *_bound(p_wrong, ends[0][known], ends[1][known], counts[known])]),
+        np.stack([p_wrong, *_bound(p_wrong, fewest[known], most[known], counts[known])]),
         is_separated=2 * sum(p_wrong is not None for p_wrong in chosen) > len(chosen),
     )
 
