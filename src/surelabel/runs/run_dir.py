@@ -17,7 +17,8 @@
 
 and, when training has ended:
 
-    second_opinion.json  the models of the second opinion and how many errors they would find
+    second_opinion.json  the models of the second opinion and how many errors they would find;
+                         without one, whether right and wrong labels came apart
     trajectory.safetensors   p of the given and of three other classes, at up to 20 checkpoints
     neighbours.safetensors   the nearest rows of each row, if there are not too many
     samples.parquet      the verdict on every row, with P(wrong) as it was when training ended
@@ -350,7 +351,7 @@ class RunDir:
         return table
 
     def second_opinion(self) -> dict[str, Any]:
-        """Return second_opinion.json; empty for runs without one."""
+        """Return second_opinion.json; empty if a run has no such file."""
         return self._read_json(OPINION_FILE) if self.has(OPINION_FILE) else {}
 
     def encoder(self) -> dict[str, Any] | None:
