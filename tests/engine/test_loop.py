@@ -344,7 +344,7 @@ def test_held_out_rows_get_a_marked_verdict_from_predictions(tiny, tmp_path):
 def test_run_directory_is_whole(tiny, tmp_path):
     run = fit(tiny("car"), tmp_path / "run")
     assert {p.name for p in run.path.iterdir()} == {
-        "calibration.parquet", "checksums.json", "config.json", "data.json", "done", "env.json", "labels.parquet",
+        "checksums.json", "config.json", "data.json", "done", "env.json", "labels.parquet",
         "lock", "metrics.jsonl", "model.safetensors", "noise.json", "samples.parquet", "second_opinion.json",
         "trajectory.safetensors",
     }  # fmt: skip

@@ -55,12 +55,6 @@ def test_every_file_that_training_writes_is_listed(folder):
         assert set(listed) >= (written if run == "done" else written - {"metrics.jsonl"})
 
 
-def test_a_flipped_bit_in_the_calibration_is_noticed_when_it_is_read(folder):
-    flip_bit(folder / "done" / "calibration.parquet")
-    with pytest.raises(RunError, match=r"calibration\.parquet: differs from its checksum"):
-        RunDir.open("done").calibration()
-
-
 def test_a_missing_second_opinion_is_noticed(folder):
     (folder / "done" / "second_opinion.json").unlink()
     with pytest.raises(RunError, match=r"second_opinion\.json: not readable"):

@@ -261,7 +261,7 @@ class TestTables:
 
     def test_samples_are_of_a_finished_run(self, run):
         text, none, soft = {name: ["a"] for name in tables.TEXTS}, {name: [0] for name in tables.CLASSES}, [[1.0, 0.0]]
-        numbers = {name: [0.5] for name in ("quality", "p_wrong", *tables.NUMBERS)}
+        numbers = {name: [0.5] for name in (*tables.FRACTIONS, *tables.NUMBERS)}
         columns = {**text, **none, **numbers, tables.ROW: [0], "target": soft, "probability": soft}
         run.write_table("samples.parquet", columns)
         run.write_json("data.json", DATA)

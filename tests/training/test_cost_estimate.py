@@ -105,8 +105,17 @@ def test_time_has_the_start_and_the_verdict_on_all_rows(repeated, monkeypatch):
     monkeypatch.setattr(cost_estimate, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
     found = plan(config_for(repeated, epochs=40))
     assert judged == [(5, 5)]
-    # Imports; one second each for reading, starting and the calibration; 101 for 5 of 20 rows.
-    assert found.other_seconds == cost_estimate.IMPORT_SECONDS + 1 + 1 + 1 + 101 * 20 / 5
+    # Imports; one second each for reading and starting; 101 for 5 of 20 rows.
+    assert found.other_seconds == cost_estimate.IMPORT_SECONDS + 1 + 1 + 101 * 20 / 5
+
+
+def test_time_of_runs_without_a_second_opinion_has_the_calibration(repeated, monkeypatch):
+    clock = iter(range(10**6))
+    monkeypatch.setattr(cost_estimate.second_opinion, "judge_run", lambda *_: None)
+    monkeypatch.setattr(cost_estimate, "calibrate", lambda _: [next(clock) for _ in range(100)])
+    monkeypatch.setattr(cost_estimate, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    found = plan(config_for(repeated, epochs=40))
+    assert found.other_seconds == cost_estimate.IMPORT_SECONDS + 1 + 1 + 101
 
 
 def test_nothing_is_left_behind(repeated, tmp_path, monkeypatch):

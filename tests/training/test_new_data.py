@@ -142,6 +142,34 @@ class TestRunsThatKnowLess:
         suspects = {int(row["id"]) for row in audit.head(int((digits.label != digits.clean)[:12].sum()))}
         assert suspects == set(np.flatnonzero((digits.label != digits.clean)[:12]))
 
+    @pytest.mark.parametrize("has_opinion", [False, True])
+    def test_few_rows_have_the_p_wrong_of_held_out_rows_of_that_quality(self, run, digits, tmp_path, has_opinion):
+        if has_opinion:
+            settings = {"data.validation_fraction": 0.25}
+            run = surelabel.fit(str(digits / "train.npz"), tmp_path / "run", **QUICK, settings=settings)
+        samples = run.samples()
+        held_out = samples["split"].to_numpy() == "validation"
+        quality, p_wrong = (samples[name].to_numpy()[held_out] for name in ("quality", "p_wrong"))
+        audit = surelabel.audit(run, data=(digits.x[:12], digits.label[:12]))
+        assert any("P(wrong) is that of the run's held-out rows" in text for text in audit.sentences())
+        assert audit.is_calibrated
+        wrong = (digits.label != digits.clean)[:12]
+        for row in audit.head(12):
+            near = p_wrong[np.abs(quality - row["quality"]).argsort()[:15]]
+            assert near.min() - 1e-9 <= row["p_wrong"] <= near.max() + 1e-9
+        assert (np.diff(audit.p_wrong[audit.columns["quality"].argsort()]) <= 0).all()
+        low, high = audit.noise_rate.interval
+        assert low <= wrong.mean() <= high
+        assert high - low < 0.7
+
+    def test_few_rows_are_only_ranked_where_few_rows_were_held_out(self, digits, tmp_path):
+        settings = {"data.validation_fraction": 0.04}
+        run = surelabel.fit(str(digits / "train.npz"), tmp_path / "run", **QUICK, settings=settings)
+        audit = surelabel.audit(run, data=(digits.x[:12], digits.label[:12]))
+        assert any("P(wrong) is 1 - quality, a rank and no probability" in text for text in audit.sentences())
+        assert not audit.is_calibrated
+        assert audit.p_wrong == pytest.approx(1 - audit.columns["quality"])
+
     def test_other_classes_are_refused(self, run, digits):
         with pytest.raises(DataError, match=r"the class '10'"):
             surelabel.audit(run, data=(digits.x, digits.label + 2))

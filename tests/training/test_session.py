@@ -5,10 +5,11 @@ import pytest
 
 import surelabel
 from surelabel.config import RunConfig
+from surelabel.console import ProgressLines
 from surelabel.engine import record
 from surelabel.engine.loop import Interrupted
 from surelabel.runs.decisions import Journal, Wish
-from surelabel.runs.run_dir import CALIBRATION_FILE
+from surelabel.runs.run_dir import OPINION_FILE
 from surelabel.runs.samples import NUM_KEPT, TopK
 from surelabel.training import build
 from surelabel.training.warm_start import WarmStart
@@ -59,13 +60,45 @@ def test_resume_validates_and_builds_once(tiny, tmp_path, done, counts):
     assert counts == {"validated": 1, "built": 1, "warm": 0}
 
 
+@pytest.fixture
+def long(tiny, make_blobs, tmp_path):
+    """Settings of a run of twelve epochs on 240 rows."""
+    source = make_blobs(tmp_path / "many.npz", num_samples=240)
+    return tiny("car", data__source=str(source), train__epochs=12)
+
+
+def test_changed_predictions_are_the_same_after_an_interruption(long, tmp_path):
+    whole = surelabel.fit(long, tmp_path / "whole")
+    calls = iter(range(10_000))
+    with pytest.raises(Interrupted):
+        surelabel.fit(long, tmp_path / "stopped", interrupt=lambda: next(calls) == 100)
+    resumed = surelabel.resume(tmp_path / "stopped")
+    changed = [row.get("changed_predictions") for row in resumed.metrics()]
+    assert changed == [row.get("changed_predictions") for row in whole.metrics()]
+
+
+def test_what_to_watch_instead_of_the_loss(long, tmp_path):
+    lines = []
+    run = surelabel.fit(long, tmp_path / "run", progress=ProgressLines(lines.append, every=0))
+    text = "\n".join(lines)
+    assert "the loss of car may rise in a normal run" in text
+    first, *rest = run.metrics()
+    assert "changed_predictions" not in first
+    assert all(0 <= row["changed_predictions"] <= 1 for row in rest)
+    assert f"changed predictions {100 * rest[-1]['changed_predictions']:.1f} %" in text
+    lines.clear()
+    long["method"]["name"] = "cross_entropy"
+    surelabel.fit(long, tmp_path / "plain", progress=ProgressLines(lines.append, every=0))
+    assert "may rise" not in "\n".join(lines)
+
+
 def test_p_wrong_is_stored_and_decisions_do_not_rewrite_it(tiny, tmp_path):
     run = surelabel.fit(tiny("car", data__validation_fraction=0.2), tmp_path / "run")
     samples, table = run.samples(), surelabel.audit(run)
     stored = dict(zip(samples["id"].to_pylist(), samples["p_wrong"].to_pylist(), strict=True))
     audited = dict(zip(table.columns["id"], table.columns["p_wrong"], strict=True))
     assert stored == audited
-    files = [run.path / "samples.parquet", run.path / CALIBRATION_FILE]
+    files = [run.path / "samples.parquet", run.path / OPINION_FILE]
     before = [file.read_bytes() for file in files]
     row = next(table.head(1))
     Journal(run.path / "decisions.jsonl").append([Wish(str(row["id"]), str(row["given"]), "keep")])

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from surelabel.runs.run_dir import CALIBRATION_FILE, SCHEMA_VERSION, RunDir
-from surelabel.verdicts.calibration import CurveCalibration
+from surelabel.runs.run_dir import OPINION_FILE, SCHEMA_VERSION, RunDir
+from surelabel.training.second_opinion import judge_by_training
 
 NAMES = ("cat", "dog", "fox", "owl")
 
@@ -22,10 +22,10 @@ def evidence(num_rows: int, rate: float, seed: int = 0) -> dict[str, np.ndarray]
 
 
 def write_verdict(run: RunDir, samples: dict[str, np.ndarray]) -> None:
-    """Write samples.parquet with the P(wrong) of its evidence, and the curves."""
-    calibration = CurveCalibration.fit(samples)
-    run.write_table(CALIBRATION_FILE, calibration.to_columns())
-    run.write_samples({**samples, "p_wrong": calibration.p_wrong})
+    """Write samples.parquet with the P(wrong) of its evidence, by training alone."""
+    found = judge_by_training(samples)
+    run.write_json(OPINION_FILE, found.description)
+    run.write_samples({**samples, **found.columns})
 
 
 def write_run(

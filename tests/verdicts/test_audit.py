@@ -10,8 +10,9 @@ from tests.verdicts.conftest import NAMES, write_verdict
 
 import surelabel
 from surelabel.errors import ConfigError, RunError
-from surelabel.runs.run_dir import CALIBRATION_FILE
-from surelabel.verdicts import Audit, calibration
+from surelabel.runs.run_dir import OPINION_FILE
+from surelabel.verdicts import Audit, curve
+from surelabel.verdicts.evidence import HELD_OUT, TRAINED
 
 
 def write_samples(run, table):
@@ -20,7 +21,7 @@ def write_samples(run, table):
 
 def read_columns(run):
     """Return the columns of samples.parquet as arrays that may be changed."""
-    columns = run.samples().drop_columns("p_wrong").to_pydict()
+    columns = run.samples().drop_columns(["p_wrong", "p_wrong_low", "p_wrong_high"]).to_pydict()
     return {name: np.array(values) for name, values in columns.items()}
 
 
@@ -44,8 +45,8 @@ class TestStoredCalibration:
     def test_nothing_is_fitted_again(self, run_of, monkeypatch):
         run = run_of(num_rows=900, held_out=300)
         columns = {name: run.samples()[name].to_numpy() for name in ("quality", "verdict", "first_learned")}
-        expected = calibration.CurveCalibration.fit(columns)
-        monkeypatch.setattr(calibration, "fit_curve", lambda *_: pytest.fail("fitted again"))
+        expected = curve.calibrate(columns)
+        monkeypatch.setattr(curve, "fit_curve", lambda *_: pytest.fail("fitted again"))
         table = surelabel.audit(run)
         np.testing.assert_array_equal(table.p_wrong, expected.p_wrong)
         rows, order = slice(0, 250), table.columns["row"]
@@ -61,36 +62,33 @@ class TestStoredCalibration:
         assert table.columns["id"][0] == "row/00007"
         assert table.noise_rate.num_wrong == pytest.approx(0.25 * 599 + 0.999)
 
-    @pytest.mark.parametrize("content", [None, b"", b"PAR1" + bytes(50) + b"PAR1"])
-    def test_a_missing_or_damaged_file_is_named(self, run_of, content):
+    def test_bounds_are_stored_beside_it(self, run_of):
+        samples = run_of().samples()
+        low, p_wrong, high = (samples[name].to_numpy() for name in ("p_wrong_low", "p_wrong", "p_wrong_high"))
+        assert (low >= 0).all()
+        assert (low <= p_wrong).all()
+        assert (p_wrong <= high).all()
+        assert (high <= 1).all()
+
+    @pytest.mark.parametrize("content", [b"", b"[]", b'{"separated": [true]}', b'{"separated": {"training": 1}}'])
+    def test_a_damaged_file_is_named(self, run_of, content):
         run = run_of()
-        file = run.path / CALIBRATION_FILE
-        file.unlink() if content is None else run.write_stream(CALIBRATION_FILE, lambda out: out.write(content))
-        with pytest.raises(RunError, match=r"calibration\.parquet: not readable"):
+        run.write_stream(OPINION_FILE, lambda out: out.write(content))
+        with pytest.raises(RunError, match=r"second_opinion\.json: (not readable|separated: expected true or false)"):
             surelabel.audit(run)
 
-    @pytest.mark.parametrize(
-        "columns",
-        [
-            {"other": [1]},
-            {"verdict": ["training"], "is_separated": [True], "knots": [[0.0]], "p_wrong": [None]},
-            {"verdict": ["training"], "is_separated": [True], "knots": [[0.0, 1.0]], "p_wrong": [[0.5]]},
-            {"verdict": ["training"], "is_separated": [True], "knots": [[0.0, 1.0]], "p_wrong": [[0.5, 0.1]]},
-        ],
-        ids=["columns", "null", "length", "resamples"],
-    )
-    def test_curves_that_do_not_fit_are_an_error(self, run_of, columns):
-        run = run_of()
-        run.write_table(CALIBRATION_FILE, {**columns, "lower": [[0.1] * 3], "upper": [[0.1] * 3]})
-        with pytest.raises(RunError, match=r"calibration\.parquet: not readable"):
-            surelabel.audit(run)
-
-    def test_a_curve_that_is_missing_is_named(self, run_of):
-        run, without = run_of(num_rows=900, held_out=300), run_of()
-        content = (without.path / CALIBRATION_FILE).read_bytes()
-        run.write_stream(CALIBRATION_FILE, lambda out: out.write(content))
-        with pytest.raises(RunError, match=r"calibration\.parquet: holds no curve for prediction"):
-            surelabel.audit(run)
+    def test_whether_labels_came_apart_is_stored_by_kind_of_verdict(self, run_of):
+        run = run_of(num_rows=900, held_out=300)
+        samples = read_columns(run)
+        trained = samples["verdict"] == TRAINED
+        samples["quality"][trained] = np.random.default_rng(0).uniform(0.2, 0.8, 600)
+        samples["first_learned"][trained] = 3
+        write_verdict(run, samples)
+        assert run.second_opinion() == {"separated": {TRAINED: False, HELD_OUT: True}}
+        table = surelabel.audit(run)
+        assert not table.is_calibrated
+        (text,) = [text for text in table.warnings if "a rank, not a probability" in text]
+        assert text.startswith("The labels do not fall")
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.4])
@@ -221,7 +219,7 @@ def test_more_than_half_probably_wrong_is_not_more_than_half_that_look_wrong():
 def test_held_out_rows_have_a_curve_of_their_own_and_trusted_ones_are_right(run_of):
     run = run_of(num_rows=900, held_out=300)
     table = surelabel.audit(run)
-    assert len(table.calibration.curves) == 2
+    assert table.calibration.separated == {TRAINED: True, HELD_OUT: True}
     assert table.measures()["calibration_error"] < 0.03
     samples = read_columns(run)
     samples["verdict"][:50] = "trusted"

@@ -5,10 +5,10 @@ import pytest
 
 import surelabel
 from surelabel.verdicts.budget import expected, lengths, worth_a_look
-from surelabel.verdicts.calibration import RowCalibration
+from surelabel.verdicts.calibration import Calibration
 
 
-class Bounds(RowCalibration):
+class Bounds(Calibration):
     """A calibration whose intervals are the sums of the bounds, without chance."""
 
     def interval(self, rows, confidence):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from surelabel.verdicts.calibration import RowCalibration
+from surelabel.verdicts.calibration import Calibration
 from surelabel.verdicts.judgement import judge
 from surelabel.verdicts.probe import second_opinion
 
@@ -112,10 +112,10 @@ def test_judgements_do_not_depend_on_when_they_are_made():
     np.testing.assert_array_equal(first.true_class.dense(), second.true_class.dense())
 
 
-class TestRowCalibration:
+class TestCalibration:
     def ranked(self):
         p_wrong = np.concatenate([np.linspace(1, 0.5, 100), np.linspace(0.5, 0, 400)])
-        return RowCalibration(p_wrong, p_wrong * 0.8, np.minimum(1, p_wrong * 1.2 + 0.02))
+        return Calibration(p_wrong, p_wrong * 0.8, np.minimum(1, p_wrong * 1.2 + 0.02))
 
     def test_a_longer_list_never_promises_fewer_wrong_labels(self):
         ends = [self.ranked().interval(slice(0, size), 0.95) for size in range(0, 501, 5)]

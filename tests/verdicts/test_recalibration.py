@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from surelabel.verdicts.calibration import RowCalibration as Calibration
+from surelabel.verdicts.calibration import Calibration
 from surelabel.verdicts.random_sample import Sample
 from surelabel.verdicts.recalibration import Curves
 from surelabel.verdicts.reviewed import Answers, Updater

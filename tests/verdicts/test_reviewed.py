@@ -8,7 +8,7 @@ from scipy.stats import beta, norm
 import surelabel
 from surelabel.runs import decisions
 from surelabel.runs.decisions import FILE_NAME, Journal, Wish, random_order
-from surelabel.verdicts.calibration import RowCalibration
+from surelabel.verdicts.calibration import Calibration
 from surelabel.verdicts.random_sample import Sample
 from surelabel.verdicts.reviewed import Answers, Updater
 
@@ -19,7 +19,7 @@ def made_up(seed=0, num_rows=1000, shift=0.0, scale=1.0, width=1.5):
     wrong = rng.random(num_rows) < 0.2
     score = np.where(wrong, rng.normal(2, 1.8, num_rows), rng.normal(-3.5, 1.8, num_rows))
     odds = scale * (logit(0.2) + norm.logpdf(score, 2, 1.8) - norm.logpdf(score, -3.5, 1.8)) + shift
-    return RowCalibration(*(expit(odds + end) for end in (0, -width, width))), wrong
+    return Calibration(*(expit(odds + end) for end in (0, -width, width))), wrong
 
 
 def update(calibration, given, in_doubt=False):

@@ -69,8 +69,6 @@ class Setup:
     """Called after each step: returns whether to save and stop."""
     at_once: Callable[[], AbstractContextManager[None]] = nullcontext
     """Surrounds work that changes nothing of the engine: a signal raises Interrupted there."""
-    after_epoch: Callable[["Engine"], None] = lambda _engine: None
-    """Called by the first process after each epoch; must not change anything of the engine."""
 
 
 class Engine:
@@ -289,8 +287,6 @@ class Engine:
         self.setup.progress.epoch(row)
         for text in self.metrics.warnings():
             self.setup.progress.warn(text)
-        if distributed.is_first():
-            self.setup.after_epoch(self)
         if distributed.any_rank(time.monotonic() - self.saved_at >= SAVE_EVERY, self.device):
             self.save()
 

@@ -10,7 +10,6 @@
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
     state.safetensors    resume state
-    suspects.json        the most suspicious labels so far, until training ends
     folds/NUMBER         the state or the predictions of a fold, until training ends
     lock                 held while a process trains here
     wandb.json           id of the Weights & Biases run, if logged there
@@ -18,8 +17,8 @@
 
 and, when training has ended:
 
-    calibration.parquet  the curves of P(wrong) by training alone
-    second_opinion.json  the models of the second opinion and how many errors they would find
+    second_opinion.json  the models of the second opinion and how many errors they would find;
+                         without one, whether right and wrong labels came apart
     trajectory.safetensors   p of the given and of three other classes, at up to 20 checkpoints
     neighbours.safetensors   the nearest rows of each row, if there are not too many
     samples.parquet      the verdict on every row, with P(wrong) as it was when training ended
@@ -50,7 +49,6 @@ from surelabel.runs.samples import TopK
 
 SCHEMA_VERSION = 2
 """The only schema that this version reads."""
-CALIBRATION_FILE = "calibration.parquet"
 OPINION_FILE = "second_opinion.json"
 ENCODER_FILE, ENCODER_TENSORS = "encoder.json", "encoder.safetensors"
 TRAJECTORY_FILE, NEIGHBOURS_FILE = "trajectory.safetensors", "neighbours.safetensors"
@@ -58,7 +56,6 @@ FOLDS_FOLDER = "folds"
 RECORDED = "recorded"
 """In data.json of a run that another training loop recorded: what evidence is missing."""
 METRICS_FILE = "metrics.jsonl"
-SUSPECTS_FILE = "suspects.json"
 START_FILES = (
     "lock",
     checksums.FILE_NAME,
@@ -73,7 +70,6 @@ START_FILES = (
 )
 """Files written before data.json."""
 END_FILES = (
-    CALIBRATION_FILE,
     OPINION_FILE,
     TRAJECTORY_FILE,
     NEIGHBOURS_FILE,
@@ -82,7 +78,7 @@ END_FILES = (
     "done",
 )
 """Files written when training has ended, in this order."""
-RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.safetensors", SUSPECTS_FILE, *END_FILES)
+RUN_FILES = (*START_FILES, "data.json", METRICS_FILE, "state.safetensors", *END_FILES)
 """All files that training writes."""
 
 
@@ -354,13 +350,8 @@ class RunDir:
             tables.check_samples(table, self.data())
         return table
 
-    def calibration(self) -> Any:
-        """Return calibration.parquet of a finished run as an arrow table."""
-        self.require_done()
-        return self._read_table(CALIBRATION_FILE)
-
     def second_opinion(self) -> dict[str, Any]:
-        """Return second_opinion.json; empty for runs without one."""
+        """Return second_opinion.json; empty if a run has no such file."""
         return self._read_json(OPINION_FILE) if self.has(OPINION_FILE) else {}
 
     def encoder(self) -> dict[str, Any] | None:

@@ -28,8 +28,8 @@ NUMBERS = (
 """Columns of numbers that may be unknown."""
 TOLERANCE = 1e-3
 """How far rounding may carry a probability beyond 0 or 1."""
-BOUNDS = ("p_wrong_low", "p_wrong_high")
-"""Columns of a run with a second opinion; neither or both."""
+FRACTIONS = ("quality", "p_wrong", "p_wrong_low", "p_wrong_high")
+"""Columns of numbers from 0 to 1."""
 EVIDENCE = ("opinion_odds", "training_odds", "rival", "duplicate_group", "isolation")
 """Columns of numbers that a run may lack."""
 
@@ -53,7 +53,7 @@ def check_samples(table: "pa.Table", data: Mapping[str, Any]) -> None:
     for name in CLASSES:
         _check_classes(table, name, num_classes)
     _check_positions(table)
-    for name in ("quality", "p_wrong", *(() if names.isdisjoint(BOUNDS) else BOUNDS)):
+    for name in FRACTIONS:
         _check_fractions(table, name)
     for name in (*NUMBERS, *(name for name in EVIDENCE if name in names)):
         _check_numbers(table, name)

@@ -34,7 +34,7 @@ from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import DENSE_UP_TO, NUM_KEPT, TopK
 from surelabel.training import build, head, second_opinion
 from surelabel.training.session import train
-from surelabel.verdicts.calibration import CurveCalibration
+from surelabel.verdicts.curve import calibrate
 from surelabel.verdicts.evidence import TRAINED
 from surelabel.verdicts.probe import affordable_landmarks
 from surelabel.verdicts.row_readers import WHOLE_VALUES
@@ -268,7 +268,7 @@ def _verdict_seconds(config: RunConfig, corpus: Corpus) -> float:
         "probability": soft,
     }
     begun = time.perf_counter()
-    second_opinion.judge_run(config, some, columns)
-    judged = time.perf_counter()
-    CurveCalibration.fit(columns)  # takes as long for many rows as for some
-    return (judged - begun) * num_rows / len(given) + time.perf_counter() - judged
+    if second_opinion.judge_run(config, some, columns) is not None:
+        return (time.perf_counter() - begun) * num_rows / len(given)
+    calibrate(columns)  # takes as long for many rows as for some
+    return time.perf_counter() - begun

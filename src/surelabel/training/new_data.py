@@ -34,7 +34,8 @@ from surelabel.training.predictor import TrainedModel
 from surelabel.training.second_opinion import feature_sets, least_rows
 from surelabel.verdicts import Audit
 from surelabel.verdicts.audit import assemble
-from surelabel.verdicts.calibration import Calibration, CurveCalibration, RowCalibration, unfitted_curve
+from surelabel.verdicts.calibration import MIN_ROWS, Calibration, read_calibration, uncalibrated
+from surelabel.verdicts.curve import curve_through
 from surelabel.verdicts.drift import Drift, measure_drift
 from surelabel.verdicts.evidence import HELD_OUT, combine, rival_of
 from surelabel.verdicts.inspection import join_features
@@ -85,7 +86,7 @@ def judge_new(
         judged = judge(opinion.logits, given, predicted=probability)
         is_unlike = np.any([np.zeros(len(new), dtype=bool), *(drift.is_unlike for drift in drifts)], axis=0)
         low, high = np.where(is_unlike, 0.0, judged.low), np.where(is_unlike, 1.0, judged.high)
-        calibration: Calibration = RowCalibration(judged.p_wrong, low, high)
+        calibration = Calibration(judged.p_wrong, low, high)
         soft[TRUE_CLASS] = judged.true_class
         by_input, power, in_doubt = judged.by_input, judged.power, judged.may_follow_inputs
         columns["rival"] = rival_of(by_input).astype(np.float32)
@@ -138,13 +139,16 @@ def _predicted(new: Examples, probability: np.ndarray, tau: np.ndarray | None) -
     return chunk_columns(given, prediction, Verdict(quality, prediction, evidence), prediction, blank, None)
 
 
-def _of_held_out(run: RunDir, quality: np.ndarray) -> CurveCalibration:
+def _of_held_out(run: RunDir, quality: np.ndarray) -> Calibration:
     """Return the calibration by the run's held-out rows, if they tell right from wrong."""
-    verdict = np.full(len(quality), HELD_OUT)
-    curves = CurveCalibration.read_curves(run)
-    curve = curves.get(HELD_OUT)
-    is_valid = curve is not None and curve.is_separated
-    return CurveCalibration(quality, verdict, {HELD_OUT: curve if curve and is_valid else unfitted_curve(highest=1.0)})
+    samples = run.samples()
+    names = ("verdict", "quality", "p_wrong", "p_wrong_low", "p_wrong_high")
+    columns = {name: samples[name].to_numpy() for name in names}
+    known, rows = read_calibration(run, columns), np.flatnonzero(columns["verdict"] == HELD_OUT)
+    if len(rows) < MIN_ROWS or not known.is_separated_for(HELD_OUT):
+        return uncalibrated(quality, HELD_OUT)
+    p_wrong, low, high = curve_through(columns["quality"][rows], known.reorder(rows)).at(quality)
+    return Calibration(p_wrong, low, high)
 
 
 def _measure(model: TrainedModel, known: Examples, new: Examples) -> _Nearness | None:

@@ -21,6 +21,8 @@ from surelabel.models import TINY_SIDE
 from surelabel.models.gradients import gradient_features
 from surelabel.models.patches import draw_filters
 from surelabel.runs.samples import TRUE_CLASS, TopK
+from surelabel.verdicts.calibration import SEPARATED
+from surelabel.verdicts.curve import calibrate
 from surelabel.verdicts.evidence import TRAINED, TRUSTED
 from surelabel.verdicts.inspection import inspect_inputs, join_features
 from surelabel.verdicts.judgement import OPINION_ODDS, TRAINING_ODDS, judge
@@ -240,6 +242,13 @@ def judge_rows(opinion: SecondOpinion, around: Surroundings, columns: dict[str, 
         "experts": [expert._asdict() for expert in opinion.experts],
     }
     return Judged(judged, description, None if neighbours is None else neighbours.index.astype(np.int32))
+
+
+def judge_by_training(columns: Mapping[str, Any]) -> Judged:
+    """Judge rows by the columns that training gave, where no second opinion is possible."""
+    found = calibrate(columns)
+    judged = {"p_wrong": found.p_wrong, "p_wrong_low": found.low, "p_wrong_high": found.high}
+    return Judged(judged, {SEPARATED: found.separated})
 
 
 def feature_sets(parts: list[Examples], seed: int) -> dict[str, np.ndarray]:

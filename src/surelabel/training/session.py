@@ -25,18 +25,14 @@ from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
 from surelabel.models import Extractor
 from surelabel.runs.run_dir import (
-    CALIBRATION_FILE,
     NEIGHBOURS_FILE,
     OPINION_FILE,
-    SUSPECTS_FILE,
     TRAJECTORY_FILE,
     RunDir,
 )
 from surelabel.training import build, cached_features, folds, head, second_opinion, warm_start
 from surelabel.training.cores import notes_on_threads
-from surelabel.training.early_suspects import EarlySuspects
 from surelabel.training.startup import check_or_write
-from surelabel.verdicts.calibration import CurveCalibration
 
 LOSS_MAY_RISE = (
     "the loss of {method} may rise in a normal run, because its targets move away from labels that look wrong; "
@@ -107,7 +103,6 @@ def train(
             progress=progress,
             interrupt=interrupt or stop,
             at_once=_at_once_alone(stop),
-            after_epoch=EarlySuspects(run_dir, raw, progress).after_epoch,
         )
         engine = Engine(setup)
         engine.run(resume=run_dir.state_file.exists())
@@ -211,19 +206,17 @@ def _at_once_alone(stop: Stop) -> Callable[[], contextlib.AbstractContextManager
 def write_verdict(
     run_dir: RunDir, columns: dict[str, Any], found: second_opinion.Judged | None, trajectory: Trajectory | None
 ) -> None:
-    """Write the verdict on every row: P(wrong) by the second opinion if there is one."""
-    calibration = CurveCalibration.fit(columns)
-    run_dir.write_table(CALIBRATION_FILE, calibration.to_columns())
-    run_dir.write_json(OPINION_FILE, found.description if found else {})
+    """Write the verdict on every row: P(wrong) by the second opinion, or else by training alone."""
+    found = found or second_opinion.judge_by_training(columns)
+    run_dir.write_json(OPINION_FILE, found.description)
     if trajectory is not None:
         run_dir.write_tensors(TRAJECTORY_FILE, trajectory.tensors())
-    if found and found.neighbours is not None:
+    if found.neighbours is not None:
         run_dir.write_tensors(NEIGHBOURS_FILE, {"index": torch.from_numpy(found.neighbours)})
-    run_dir.write_samples({**columns, **(found.columns if found else {"p_wrong": calibration.p_wrong})})
+    run_dir.write_samples({**columns, **found.columns})
 
 
 def discard_state(run_dir: RunDir) -> None:
     """Remove what only an unfinished run needs; a crash after `done` may have left it."""
     run_dir.state_file.unlink(missing_ok=True)
-    (run_dir.path / SUSPECTS_FILE).unlink(missing_ok=True)
     folds.remove(run_dir)

@@ -1,10 +1,11 @@
 """Verdicts on labels: P(wrong) for every label of a finished run, and what follows from it.
 
-`evidence` collects the evidence about each row. `calibration` turns it into P(wrong), with the
-groups that `mixture` fits. `audit` and `ranking` rank the rows; `classes`, `budget`, `corrections`,
-`kinds` and `measures` are their computations. `summary` and `advice` write the sentences for
-people, and `gate` decides for machines. When training ends, `probe`, `noise_model` and `judgement`
-make the second opinion; `inspection` and `outliers` look at the inputs.
+`evidence` collects the evidence about each row, `calibration` its P(wrong) with bounds. `audit`
+and `ranking` rank the rows; `classes`, `budget`, `corrections`, `kinds` and `measures` are their
+computations. `summary` and `advice` write the sentences for people, and `gate` decides for
+machines. When training ends, `probe`, `noise_model` and `judgement` make the second opinion;
+without one, P(wrong) comes from `curve`, with the groups that `mixture` fits. `inspection` and
+`outliers` look at the inputs.
 """
 
 from surelabel.verdicts.audit import CONFIDENCE, SUSPICIOUS_FROM, TOO_WIDE, Audit, audit

@@ -15,7 +15,7 @@ from surelabel.verdicts import advice, classes, corrections, evidence, kinds, me
 from surelabel.verdicts import budget as budgets
 from surelabel.verdicts.answers import Review, ReviewReader
 from surelabel.verdicts.budget import Expected
-from surelabel.verdicts.calibration import Calibration, CurveCalibration, read_calibration
+from surelabel.verdicts.calibration import Calibration, read_calibration, uncalibrated
 from surelabel.verdicts.classes import Pair, Rate
 from surelabel.verdicts.corrections import Rules
 from surelabel.verdicts.drift import Drift
@@ -62,7 +62,7 @@ class Audit(Table):
         min_probability: float = SUSPICIOUS_FROM,
         confidence: float = CONFIDENCE,
     ) -> None:
-        self.calibration = CurveCalibration.unfitted(columns["quality"]) if calibration is None else calibration
+        self.calibration = calibration or uncalibrated(columns["quality"], evidence.TRAINED)
         usual = {"row": np.arange(len(columns["id"])), "p_wrong": self.calibration.p_wrong}
         super().__init__({**columns, **{name: usual[name] for name in usual if name not in columns}})
         self._by_row = np.argsort(self.columns["row"], kind="stable")  # the table's rows in the order of the data

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 from scipy.stats import beta, betabinom
 
-from surelabel.verdicts.calibration import Calibration, RowCalibration, fit_falling
+from surelabel.verdicts.calibration import Calibration
+from surelabel.verdicts.curve import fit_falling
 from surelabel.verdicts.random_sample import LEVEL, Combined, Sample
 from surelabel.verdicts.recalibration import CONTRADICTED, LEAST, QUANTILE, Curves, Rows, score_of
 
@@ -45,7 +46,7 @@ class Answers:
     """The answers to a random sample, if one was drawn."""
 
 
-class ReviewedCalibration(RowCalibration):
+class ReviewedCalibration(Calibration):
     """P(wrong) after a review; a random sample, if any, says how many are wrong in all."""
 
     def __init__(self, rows: Rows, before: Calibration, vouched: Mask, combined: Combined | None = None) -> None:
@@ -131,7 +132,7 @@ class Updater:
         found = self.curves.after(rows[~skipped], wrong[~skipped], known)
         contradicts = not self.in_doubt and found.only_ranked > CONTRADICTED
         family = None if contradicts or self.in_doubt else found.by_verdict()
-        model = RowCalibration(*self._settle(self.rows, answers, outside)).interval(slice(None), LEVEL)
+        model = Calibration(*self._settle(self.rows, answers, outside)).interval(slice(None), LEVEL)
         # A skipped label may be right or wrong, so both are tried.
         tried = [self.curves.after(rows, wrong | (skipped & both), known) for both in (False, True)]
         numbers = [(one if family is None else one.by_verdict()).numbers() for one in tried]
