@@ -29,6 +29,8 @@ class Examples:
     """(N,) bool: the rows whose given label a person has confirmed; None means none."""
     crop: int | None = None
     """Side of the window of an image that networks see; None is the whole image."""
+    original: Tensor | None = None
+    """(N,) int64: the label before an export replaced it; None if no export did."""
 
     def __len__(self) -> int:
         return len(self.label)
@@ -47,9 +49,17 @@ class Examples:
     def subset(self, positions: np.ndarray) -> "Examples":
         """Return the rows at `positions`, in that order."""
         index = torch.from_numpy(np.asarray(positions, dtype=np.int64))
-        clean, trusted = (None if part is None else part[index] for part in (self.clean, self.trusted))
+        own = (self.clean, self.trusted, self.original)
+        clean, trusted, original = (None if part is None else part[index] for part in own)
         x = select_rows(self.x, positions)
-        return Examples(x, self.label[index], self.ids[positions], clean, trusted, self.crop)
+        return Examples(x, self.label[index], self.ids[positions], clean, trusted, self.crop, original)
+
+    def as_given(self) -> "Examples":
+        """Return the rows with the labels that people gave, instead of suggestions of a run."""
+        if self.original is None:
+            return self
+        label = self.original if self.trusted is None else torch.where(self.trusted, self.label, self.original)
+        return replace(self, label=label, original=None)
 
 
 @dataclass(frozen=True)
@@ -118,6 +128,7 @@ class Corpus:
             found[f"inputs of the {name}"] = digest_inputs(rows.x)
             found[f"labels of the {name}"] = _hash_numbers(rows.label)
             found[f"true labels of the {name}"] = _hash_numbers(rows.clean)
+            found[f"original labels of the {name}"] = _hash_numbers(rows.original)
             is_any = trusted is not None and bool(trusted.any())
             found[f"confirmed rows (data.trusted) among the {name}"] = _hash_numbers(trusted if is_any else None)
         return found

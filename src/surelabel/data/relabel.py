@@ -5,6 +5,10 @@ labels for the rows it names, and can label a source that has no labels. If the 
 order of its classes, whole numbers are positions in it, unless a class has such a name. A test row
 is only relabelled if no training row has its id. `data.trusted` names the rows whose label is
 right, and may give that label; rows that a person has removed are left out.
+
+The cleaned.csv of an export also says who decided on each label (`decided_by`), and what it was
+before (`given`). Labels that a person decided on are right. Where the model replaced a label, the
+original one is kept beside it: a suggestion cannot testify for itself.
 """
 
 import logging
@@ -30,9 +34,12 @@ def relabel(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> tupl
         return parts, dict(tests)
     file = read_label_file(config.labels)
     _refuse_unknown_ids(file, [parts.train, *tests.values()], config)
-    labels = _class_labels(file, parts.class_names)
+    assert file.values is not None
+    labels = _class_labels(file, file.values, parts.class_names)
     _mention_new_classes(file, labels, parts)
     train = _replace_labels(parts.train, file, labels, None, config)
+    if {"given", "decided_by"} <= set(file.table.names):
+        train = _keep_originals(train, file, file.values, parts.class_names)
     others = {name: _replace_labels(rows, file, labels, train, config, f" {name}") for name, rows in tests.items()}
     return replace(parts, train=train), others
 
@@ -49,7 +56,8 @@ def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = Non
     labels = None
     if file.values is not None:
         number = {name: position for position, name in enumerate(corpus.class_names)}
-        labels = np.array([number[name] for name in _class_labels(file, corpus.class_names).tolist()], dtype=np.int64)
+        names = _class_labels(file, file.values, corpus.class_names)
+        labels = np.array([number[name] for name in names.tolist()], dtype=np.int64)
     source = before or corpus
     train = _mark(corpus.train, source.train, file, labels)
     held_out = corpus.validation
@@ -74,6 +82,7 @@ def _mark(rows: Examples, before: Examples, file: LabelFile, labels: np.ndarray 
     is_trusted = position >= 0
     confirmed = before.label.numpy() if labels is None else _pick(labels, position)
     label = np.where(is_trusted, confirmed, rows.label.numpy())
+    is_trusted |= False if rows.trusted is None else rows.trusted.numpy()
     return replace(rows, label=torch.from_numpy(label), trusted=torch.from_numpy(is_trusted))
 
 
@@ -99,6 +108,20 @@ def _replace_labels(
     return replace(rows, names=names)
 
 
+def _keep_originals(rows: Rows, file: LabelFile, values: np.ndarray, class_names: tuple[str, ...] | None) -> Rows:
+    """Return the rows with the labels before an export, and mark those that a person decided on."""
+    by = file.table.cells("decided_by")
+    is_told = np.isin(by, ("model", "person"))
+    if not is_told.any():
+        return rows
+    given = np.where(is_told, file.table.labels("given"), values)
+    file.table.refuse(given == "", "given is blank")
+    position = file.positions(rows.ids)
+    is_told = (position >= 0) & is_told[position]
+    original = np.where(is_told, _class_labels(file, given, class_names)[position], rows.names)
+    return replace(rows, original=original, trusted=is_told & (by[position] == "person"))
+
+
 def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], config: DataConfig) -> None:
     """Raise if most ids of the file are in no part; warn of fewer: rows may have been removed."""
     known = [name for rows in parts for name in rows.ids.tolist()]
@@ -114,12 +137,11 @@ def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], confi
         raise DataError(f"{file.table.row(unknown[0])}: {counted}; ids there look like {known[0]!r}")
 
 
-def _class_labels(file: LabelFile, class_names: tuple[str, ...] | None) -> np.ndarray:
-    """Return the labels (n,) of the file, as class names if those are fixed."""
-    assert file.values is not None
+def _class_labels(file: LabelFile, values: np.ndarray, class_names: tuple[str, ...] | None) -> np.ndarray:
+    """Return labels (n,) of the file, as class names if those are fixed."""
     if class_names is None:
-        return file.values
-    labels = _numbers_to_names(file.values, class_names)
+        return values
+    labels = _numbers_to_names(values, class_names)
     file.table.refuse(
         ~np.isin(labels, class_names),
         lambda row: f"there is no class {str(labels[row])!r}; available: {list_some(class_names)}",

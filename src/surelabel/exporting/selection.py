@@ -7,6 +7,9 @@ rules of `verdicts/corrections.py` say whether the model's suggestion is accepte
 suggestion is not accepted keep their label; a person should review them first. The model changes
 rows of a held-out split only if that split is named.
 
+In a run on the labels of an export, the given label is still the one before that export: labels
+that the model replaced there remain its own, unless it now returns to the given one.
+
 keep_mask belongs to the labels after cleaning. It is False where the given label looks wrong, that
 is, P(wrong) is at least `min_probability`, and no person has decided. Training on the rows it keeps
 therefore uses no label that only the model has changed.
@@ -20,6 +23,7 @@ import numpy as np
 from surelabel.errors import ConfigError, RunError
 from surelabel.runs.decisions import FINAL, REMOVE, UNSURE, Decision
 from surelabel.runs.run_dir import RunDir
+from surelabel.runs.tables import ORIGINAL
 from surelabel.verdicts import Audit
 from surelabel.verdicts.corrections import MOST_NAMED, Rules, accept, listed, losing_classes
 
@@ -108,6 +112,7 @@ def choose(
     order = audit_positions(run, audit)
     rows = _reorder(audit, order)
     given, suggested, p_wrong = rows["given"], rows["suggested"], rows["p_wrong"]
+    original = rows.get(ORIGINAL, given)
     changeable = _splits_to_change(rows["split"], rewrite)
     label, by, at = given.copy(), np.full(len(given), "nobody", dtype=object), np.full(len(given), "", dtype=object)
     by[rows["verdict"] == "trusted"] = "person"
@@ -115,15 +120,21 @@ def choose(
     held = _list_decisions(rows["id"], given, by, decisions)
     kept = ~np.isin(rows["id"], [one.id for one in held if one.action == REMOVE])
     undecided = by == "nobody"
-    suspected = (p_wrong >= rules.min_probability) & undecided
+    is_own = undecided & (given != original)
+    # The label that the user gave is right at most where an earlier suggestion for it is wrong.
+    p_given_wrong = np.where(is_own, 1 - p_wrong, p_wrong)
+    suspected = ((p_given_wrong >= rules.min_probability) | is_own) & undecided
     may_change = np.empty(len(given), dtype=bool)
     unsure = np.isin(rows["id"], [one.id for one in held if one.action == UNSURE])
     may_change[order] = undecided & ~unsure & np.isin(rows["split"].astype(str), changeable)
     accepted = accept(audit, rules, may_change)
     taken = accepted.rows[order]
-    label[taken], by[taken], at[taken] = suggested[taken], "model", now
-    columns = {name: rows[name] for name in ("id", "given", "suggested", "probability", "p_wrong", "split")}
-    columns |= {"label": label, "decided_by": by, "decided_at": at, "changed": label != given}
+    label[taken], at[taken] = suggested[taken], now
+    # What an earlier run suggested stays the model's, and what the user gave is the user's again.
+    by[by != "person"] = np.where(label != original, "model", "nobody")[by != "person"]
+    columns = {name: rows[name] for name in ("id", "suggested", "probability", "split")} | {"p_wrong": p_given_wrong}
+    columns |= {"given": original, "label": label, "decided_by": by, "decided_at": at, "changed": label != original}
+    p_right = np.where(label == given, 1 - p_wrong, audit.p_suggested[order])
     ordered = {name: columns[name][kept] for name in COLUMNS}
     losing = losing_classes(given, taken, audit.class_names)
     warnings = (*_warn_of_damage(audit), *_warn_of_unknown_rows(unknown), *_warn_of_lost_classes(losing))
@@ -136,7 +147,7 @@ def choose(
         warnings,
         losing,
         accepted.doubt,
-        _expected_right(columns, audit.p_suggested[order], kept) if audit.can_tell else None,
+        _expected_right(by == "person", label == given, (1 - p_wrong, p_right), kept) if audit.can_tell else None,
     )
 
 
@@ -150,17 +161,16 @@ def _splits_to_change(split: np.ndarray, rewrite: Collection[str]) -> list[str]:
 
 
 def _expected_right(
-    columns: Mapping[str, np.ndarray], p_suggested: np.ndarray, kept: np.ndarray
+    by_person: np.ndarray, is_same: np.ndarray, p_right: tuple[np.ndarray, np.ndarray], kept: np.ndarray
 ) -> tuple[float, float]:
-    """Sum the probabilities that labels are right, before and after.
+    """Sum the probabilities `p_right` that labels are right, before and after.
 
     Those decided by a person count as right. Labels of rows that are not `kept` count as wrong
     before, and not at all after.
     """
-    by, changed = columns["decided_by"], columns["changed"]
-    is_given_right = np.where(by == "person", ~changed & kept, 1 - columns["p_wrong"]).astype(np.float64)
-    is_label_right = np.select([by == "person", by == "model"], [np.ones(len(by)), p_suggested], is_given_right)
-    return float(is_given_right.sum()), float(is_label_right[kept].sum())
+    before = np.where(by_person, is_same & kept, p_right[0]).astype(np.float64)
+    after = np.where(by_person, 1.0, p_right[1]).astype(np.float64)
+    return float(before.sum()), float(after[kept].sum())
 
 
 def audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
@@ -174,7 +184,8 @@ def audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
 
 def _reorder(audit: Audit, order: np.ndarray) -> dict[str, np.ndarray]:
     """Return columns of the audit in the order of the run's rows."""
-    names = ("id", "given", "suggested", "split", "verdict")
+    names: tuple[str, ...] = ("id", "given", "suggested", "split", "verdict")
+    names += (ORIGINAL,) if ORIGINAL in audit.columns else ()
     rows = {name: np.asarray(audit.columns[name])[order] for name in names}
     rows = {name: values.astype(object) for name, values in rows.items()}
     rows["p_wrong"] = audit.p_wrong[order]

@@ -19,7 +19,7 @@ from surelabel.models import TINY_SIDE
 from surelabel.models.gradients import gradient_features
 from surelabel.models.patches import draw_filters
 from surelabel.runs.samples import TRUE_CLASS, TopK
-from surelabel.verdicts.evidence import TRAINED, TRUSTED
+from surelabel.verdicts.evidence import TRAINED, TRUSTED, as_given
 from surelabel.verdicts.inspection import inspect_inputs, join_features
 from surelabel.verdicts.judgement import OPINION_ODDS, TRAINING_ODDS, judge
 from surelabel.verdicts.noise_model import NoiseModel, fit_noise_model
@@ -66,7 +66,7 @@ class TrainingRows:
     """The second opinion on the training rows alone: formed once, when a method first asks."""
 
     def __init__(self, config: RunConfig, corpus: Corpus, say: Callable[[str], None] = lambda _text: None) -> None:
-        self.config, self.rows, self.num_classes, self.say = config, corpus.train, corpus.num_classes, say
+        self.config, self.rows, self.num_classes, self.say = config, corpus.train.as_given(), corpus.num_classes, say
         self.keep_scale = corpus.has_term_weights
 
     @cached_property
@@ -153,7 +153,7 @@ def _judge(
     else:
         opinion = second_opinion(
             features,
-            columns["given"],
+            as_given(columns),
             corpus.num_classes,
             config.train.seed,
             extra,
@@ -169,7 +169,8 @@ def judge_rows(
     given, trained = columns["given"], columns["verdict"] == TRAINED
     judgement = judge(
         opinion.logits,
-        given,
+        as_given(columns),
+        present=given,
         quality=np.where(trained, columns["quality"], np.nan),
         predicted=_Predicted(columns["target"], columns["probability"]),
         trusted=columns["verdict"] == TRUSTED,

@@ -36,6 +36,7 @@ from surelabel.training.cores import notes_on_threads
 from surelabel.training.early_suspects import EarlySuspects
 from surelabel.training.startup import check_or_write
 from surelabel.verdicts.calibration import CurveCalibration
+from surelabel.verdicts.evidence import is_own
 
 LOSS_MAY_RISE = (
     "the loss of {method} may rise in a normal run, because its targets move away from labels that look wrong; "
@@ -202,7 +203,11 @@ def _at_once_alone(stop: Stop) -> Callable[[], contextlib.AbstractContextManager
 def write_verdict(
     run_dir: RunDir, columns: dict[str, Any], found: second_opinion.Judged | None, trajectory: Trajectory | None
 ) -> None:
-    """Write the verdict on every row: P(wrong) by the second opinion if there is one."""
+    """Write the verdict on every row: P(wrong) by the second opinion if there is one.
+
+    Without one, nothing bounds the P(wrong) of labels if a run before suggested some of them: the
+    network learned from what it would have to judge.
+    """
     calibration = CurveCalibration.fit(columns)
     run_dir.write_table(CALIBRATION_FILE, calibration.to_columns())
     run_dir.write_json(OPINION_FILE, found.description if found else {})
@@ -210,7 +215,10 @@ def write_verdict(
         run_dir.write_tensors(TRAJECTORY_FILE, trajectory.tensors())
     if found and found.neighbours is not None:
         run_dir.write_tensors(NEIGHBOURS_FILE, {"index": torch.from_numpy(found.neighbours)})
-    run_dir.write_samples({**columns, **(found.columns if found else {"p_wrong": calibration.p_wrong})})
+    judged = found.columns if found else {"p_wrong": calibration.p_wrong}
+    if not found and is_own(columns).any():
+        judged |= {"p_wrong_low": np.zeros(len(calibration.p_wrong)), "p_wrong_high": 1.0 * calibration.is_open}
+    run_dir.write_samples({**columns, **judged})
 
 
 def discard_state(run_dir: RunDir) -> None:

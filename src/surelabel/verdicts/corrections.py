@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from surelabel.errors import ConfigError
-from surelabel.verdicts import advice
 from surelabel.verdicts.classes import rows_by_name
 
 if TYPE_CHECKING:
@@ -91,8 +90,6 @@ def _doubt(audit: "Audit", wanted: np.ndarray, likely: np.ndarray) -> str | None
     low, high = audit.noise_rate.interval or (0.0, 1.0)
     if not audit.is_calibrated:
         return "training did not tell right labels from wrong ones"
-    if advice.are_cleaned(audit) and audit.combined is None:
-        return "these labels were cleaned before, and the network has learned nearly all of them"
     if not audit.can_tell:
         return f"the audit cannot tell how many labels are wrong: between {100 * low:.0f} and {100 * high:.0f} %"
     if audit.p_suggested[wanted].mean() < LIKELY:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from surelabel.runs.tables import ORIGINAL
 from surelabel.verdicts import classes, evidence, kinds
 from surelabel.verdicts.answers import Review
 
@@ -9,6 +10,7 @@ COLUMNS = (
     "rank",
     "id",
     "given",
+    ORIGINAL,
     "suggested",
     "target",
     "quality",

@@ -35,6 +35,7 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
         "rows": len(audit),
         "suspicious": audit.num_suspicious,
         "suspicious_from": audit.min_probability,
+        "own_labels": audit.num_own,
         "confidence": audit.confidence,
         **{f"noise_{key}": value for key, value in audit.noise_rate.to_dict().items() if key != "labels"},
         "classes": {name: rate.to_dict() for name, rate in audit.class_rates.items()},
@@ -76,6 +77,7 @@ def sentences(audit: "Audit") -> Iterator[str]:
         known = f" {_between(rate)}" if audit.is_calibrated else ""
         yield _join(after, f"How many of the {rate.num_labels:,} labels are wrong is not known{known}.")
         yield from audit.basis
+        yield from _own_labels(audit)
         yield from _random_labels(audit)
         yield from _kinds(audit)
         yield from _truth(audit)
@@ -83,6 +85,7 @@ def sentences(audit: "Audit") -> Iterator[str]:
     count = f"{'Roughly' if audit.is_rough else 'About'} {rate.num_wrong:,.0f} of {rate.num_labels:,}"
     yield _join(after, f"{count} labels are wrong: {_percent(rate.rate)} {_between(rate)}.")
     yield from audit.basis
+    yield from _own_labels(audit)
     yield from _random_labels(audit)
     left = audit.p_wrong[: audit.num_open]
     if left.sum() >= 0.5:
@@ -98,6 +101,19 @@ def sentences(audit: "Audit") -> Iterator[str]:
     yield from _worst_class(audit)
     yield from _kinds(audit)
     yield from _truth(audit)
+
+
+def _own_labels(audit: "Audit") -> Iterator[str]:
+    """Yield how many labels an earlier run has suggested, and what their P(wrong) rests on."""
+    if count := audit.num_own:
+        one = count == 1
+        basis = (
+            f"{'its' if one else 'their'} P(wrong) rests on the inputs and the labels as given, not on this training."
+            if audit.power is not None
+            else "this training cannot tell how many of them are wrong. Look at some labels drawn at random."
+        )
+        are = "label is surelabel's own suggestion" if one else "labels are surelabel's own suggestions"
+        yield f"{count:,} of {len(audit):,} {are}; {basis}"
 
 
 def _kinds(audit: "Audit") -> Iterator[str]:

@@ -37,11 +37,15 @@ class Rows:
     """(N,) str."""
     clean: np.ndarray | None = None
     """(N,) str: the name of each row's true class, if known."""
+    original: np.ndarray | None = None
+    """(N,) str: the given class before an export replaced it; None if no export did."""
+    trusted: np.ndarray | None = None
+    """(N,) bool: the rows that a person decided on before that export; None if there was none."""
 
     def subset(self, positions: np.ndarray) -> "Rows":
         """Return the rows at `positions`, in that order."""
-        clean = None if self.clean is None else self.clean[positions]
-        return Rows(select_rows(self.x, positions), self.names[positions], self.ids[positions], clean)
+        optional = (None if part is None else part[positions] for part in (self.clean, self.original, self.trusted))
+        return Rows(select_rows(self.x, positions), self.names[positions], self.ids[positions], *optional)
 
 
 @dataclass(frozen=True)
