@@ -131,7 +131,8 @@ def choose(
     taken = accepted.rows[order]
     label[taken], at[taken] = suggested[taken], now
     # What an earlier run suggested stays the model's, and what the user gave is the user's again.
-    by[by != "person"] = np.where(label != original, "model", "nobody")[by != "person"]
+    by[undecided] = np.where(label != original, "model", "nobody")[undecided]
+    at[by == "nobody"] = ""
     columns = {name: rows[name] for name in ("id", "suggested", "probability", "split")} | {"p_wrong": p_given_wrong}
     columns |= {"given": original, "label": label, "decided_by": by, "decided_at": at, "changed": label != original}
     p_right = np.where(label == given, 1 - p_wrong, audit.p_suggested[order])
