@@ -52,6 +52,8 @@ class Flow:
         self.found = json.loads(done("audit", "second", "--json"))
         self.text = done("audit", "second")
         self.rows = rows_of("second/audit.csv")
+        done("report", "second", "--out", "report.html")
+        self.page = Path("report.html").read_text(encoding="utf-8")
         self.own = {id for id, row in self.cleaned.items() if row["decided_by"] == "model"}
         self.true_rate = wrong_share({id: row["label"] for id, row in self.cleaned.items()}, self.truth)
         done("export", "second")
@@ -87,6 +89,7 @@ class TestVerdict:
         assert sentence in flow.printed
         assert sentence in flow.text
         assert flow.found["own_labels"] == len(flow.own)
+        assert f"{len(flow.own):,} of {ROWS} labels are surelabel" in flow.page
 
     def test_the_label_in_use_and_the_original_are_both_told(self, flow):
         assert {id: row["given"] for id, row in flow.rows.items()} == {
