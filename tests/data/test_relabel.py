@@ -75,6 +75,44 @@ class TestLabels:
         rows = zip(corpus.validation.ids, corpus.validation.label.tolist(), strict=True)
         assert all(label == 1 - int(name) % 2 for name, label in rows)
 
+    CLEANED = "id,label,given,decided_by\n0,b,a,model\n1,a,b,person\n2,a,a,nobody\n3,b,b,nobody\n"
+
+    def test_an_export_says_what_the_model_replaced_and_what_persons_decided(self, archive, file):
+        train = self.load(archive(), file(self.CLEANED)).train
+        assert train.label.tolist() == [1, 0, 0, 1]
+        assert train.original.tolist() == [0, 1, 0, 1]
+        assert train.trusted.tolist() == [False, True, False, False]
+        assert train.as_given().label.tolist() == [0, 0, 0, 1], "what the model replaced, and not what a person did"
+        assert train.subset(np.array([3, 0])).original.tolist() == [1, 0]
+
+    def test_a_class_that_the_model_emptied_stays_a_class(self, archive, file):
+        text = "id,label,given,decided_by\n0,a,a,nobody\n1,a,owl,model\n2,a,a,nobody\n3,b,b,nobody\n"
+        assert self.load(archive("aaab"), file(text)).class_names == ("a", "b", "owl")
+
+    @pytest.mark.parametrize("columns", ["id,label,given,other", "id,label,before,decided_by"])
+    def test_columns_of_other_files_say_nothing(self, archive, file, columns):
+        train = self.load(archive(), file(self.CLEANED.replace("id,label,given,decided_by", columns))).train
+        assert train.label.tolist() == [1, 0, 0, 1]
+        assert (train.original, train.trusted) == (None, None)
+
+    def test_the_given_label_must_be_a_class(self, archive, file):
+        source = archive(class_names=np.array(["a", "b"]))
+        with pytest.raises(DataError, match=r"row 2: there is no class 'owl'; available: a, b"):
+            self.load(source, file(self.CLEANED.replace("0,b,a,model", "0,b,owl,model")))
+        with pytest.raises(DataError, match=r"row 2: given is blank"):
+            self.load(archive(), file(self.CLEANED.replace("0,b,a,model", "0,b,,model")))
+
+    def test_noise_on_top_is_an_experiment_of_its_own(self, archive, file):
+        config = DataConfig(source=archive("abababab"), labels=file(self.CLEANED))
+        corpus, _ = build.corpus(config, NoiseConfig(kind="symmetric", rate=0.3), 0)
+        assert (corpus.train.original, corpus.train.trusted) == (None, None)
+
+    def test_confirmed_rows_of_both_files_are_trusted(self, archive, file):
+        config = DataConfig(source=archive(), labels=file(self.CLEANED), trusted=file("id,label\n0,b\n", "t.csv"))
+        corpus, _ = build.corpus(config, None, 0)
+        assert corpus.train.trusted.tolist() == [True, True, False, False]
+        assert corpus.train.as_given().label.tolist() == [1, 0, 0, 1]
+
     def test_a_test_row_with_the_id_of_a_training_row_keeps_its_label(self, archive, file, tmp_path):
         np.savez(tmp_path / "b.npz", x=np.zeros((2, 2)), y=np.array(["a", "b"]))
         corpus = self.load(archive(), file("id,label\n0,b\n"), test=str(tmp_path / "b.npz"))

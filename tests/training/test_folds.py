@@ -270,3 +270,21 @@ def test_the_plan_counts_them(tmp_path, call):
         training = found.total_seconds - found.other_seconds
         assert training == pytest.approx(trainings * found.epochs * found.batches * found.step_seconds)
     assert "then 4 folds" in call("plan", tmp_path / "x.npz", "--folds", 4, "--epochs", 1).stdout.replace("\n", " ")
+
+
+def test_networks_of_folds_learn_the_labels_as_given(data, tmp_path, monkeypatch):
+    given = np.load(data)["y"].tolist()
+    lines = [f"{row},{(label + 1) % NUM_CLASSES},{label},model" for row, label in enumerate(given[:30])]
+    (tmp_path / "cleaned.csv").write_text("\n".join(["id,label,given,decided_by", *lines]))
+    learned = []
+
+    class Spy(folds.Engine):
+        def __init__(self, setup):
+            rows = setup.corpus.train
+            learned.append(dict(zip(map(int, rows.ids), rows.label.tolist(), strict=True)))
+            super().__init__(setup)
+
+    monkeypatch.setattr(folds, "Engine", Spy)
+    surelabel.fit(data, tmp_path / "run", labels=tmp_path / "cleaned.csv", settings=SETTINGS)
+    assert len(learned) == 3
+    assert all(label == given[row] for fold in learned for row, label in fold.items())

@@ -157,7 +157,7 @@ class TestRunsThatKnowLess:
         for row in audit.head(12):
             near = p_wrong[np.abs(quality - row["quality"]).argsort()[:15]]
             assert near.min() - 1e-9 <= row["p_wrong"] <= near.max() + 1e-9
-        assert (np.diff(audit.p_wrong[audit.columns["quality"].argsort()]) <= 0).all()
+        assert (np.diff(audit.columns["p_wrong"][audit.columns["quality"].argsort()]) <= 0).all()
         low, high = audit.noise_rate.interval
         assert low <= wrong.mean() <= high
         assert high - low < 0.7
@@ -168,7 +168,7 @@ class TestRunsThatKnowLess:
         audit = surelabel.audit(run, data=(digits.x[:12], digits.label[:12]))
         assert any("P(wrong) is 1 - quality, a rank and no probability" in text for text in audit.sentences())
         assert not audit.is_calibrated
-        assert audit.p_wrong == pytest.approx(1 - audit.columns["quality"])
+        assert audit.columns["p_wrong"] == pytest.approx(1 - audit.columns["quality"])
 
     def test_other_classes_are_refused(self, run, digits):
         with pytest.raises(DataError, match=r"the class '10'"):

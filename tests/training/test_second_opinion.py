@@ -131,7 +131,7 @@ class TestTripledRows:
         run = surelabel.fit(data, out, model="mlp", settings=SETTINGS, **settings)
         audit = surelabel.audit(run)
         wrong = audit.columns["given"] != audit.columns["clean"]
-        return audit.measures()["quality_auroc"], audit.is_suspicious[wrong].mean(), audit.noise_rate.rate
+        return audit.measures()["quality_auroc"], audit.ranked(audit.is_suspicious)[wrong].mean(), audit.noise_rate.rate
 
     def test_their_mistakes_are_found_if_groups_are_left_out_together(self, tripled, tmp_path, monkeypatch):
         monkeypatch.setattr(second_opinion, "number_duplicates", lambda features, _: np.zeros(len(features), int))

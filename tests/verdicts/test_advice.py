@@ -1,7 +1,6 @@
 """The causes and next steps that an audit names if it cannot tell how many labels are wrong."""
 
 import json
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import surelabel
 from surelabel.runs.run_dir import RunDir
 from surelabel.verdicts import Audit
 from surelabel.verdicts.advice import Training, training_of
-from surelabel.verdicts.comparison import read_cleaning
 
 RIGHT = np.repeat(["a", "b"], 50)
 
@@ -38,23 +36,6 @@ class TestCauses:
     def test_features_get_a_linear_network(self):
         assert "model.widths=[]" in advice(Training("car", {1: 1.0, 2: 1.0}, on_features=True))
         assert "docs/networks.md" in advice(Training("car", {1: 1.0, 2: 1.0}))
-
-    def test_labels_that_were_cleaned_are_not_called_memorised(self):
-        text = advice(Training("car", {1: 1.0, 2: 1.0}, cleaned_by="runs/my first"))
-        assert "cleaned before" in text
-        assert "surelabel audit 'runs/my first'" in text
-        assert "memorised" not in text
-
-    def test_cleaned_labels_are_compared_with_the_run_that_cleaned_them(self, tmp_path):
-        lines = ["id,label,p_wrong,decided_by,changed", "0,a,0.9,model,True", "1,b,0.9,model,True"]
-        lines += ["2,a,0.9,person,True", "3,a,0.7,nobody,False", "4,a,0.1,nobody,False"]
-        (tmp_path / "cleaned.csv").write_text("\n".join(lines))
-        cleaning = read_cleaning(tmp_path / "cleaned.csv")
-        text = advice(Training("car", {1: 1.0, 2: 1.0}, cleaned_by="runs/first", cleaning=cleaning))
-        assert "agrees with 1 of 2 labels that the earlier run changed" in text
-        assert "1 of 1 that people changed" in text
-        assert "1 of the earlier suspects" in text
-        assert read_cleaning(tmp_path / "missing.csv") is None
 
     def test_training_that_ended_too_early(self):
         text = advice(Training("car", {1: 0.2, 2: 0.3, 3: 0.4, 4: 0.6}), prediction=RIGHT[::-1])
@@ -88,28 +69,8 @@ class TestReading:
 
     def test_a_stored_run(self, stored):
         training = surelabel.audit(stored("digits")).training
-        assert (training.method, training.epochs, training.cleaned_by) == ("car", 200, None)
+        assert (training.method, training.epochs) == ("car", 200)
         assert training.agreement[200] == pytest.approx(0.822, abs=0.001)
-
-    @pytest.mark.parametrize("settings", [{"train": {"warm_start": "runs/other"}}, {"data": {"trusted": "ten.csv"}}])
-    def test_a_warm_start_or_some_confirmed_rows_are_no_cleaned_labels(self, stored, settings):
-        run = stored("digits")
-        content = json.loads((run / "config.json").read_text())
-        for part, values in settings.items():
-            content[part] |= values
-        RunDir(run).write_json("config.json", content)
-        assert surelabel.audit(run).training.cleaned_by is None
-
-    @pytest.mark.parametrize("changed", [0, 3])
-    def test_labels_of_an_export_are_cleaned_if_it_changed_some(self, stored, changed):
-        run = stored("digits")
-        content = json.loads((run / "config.json").read_text())
-        content["data"]["labels"] = "export/cleaned.csv"
-        RunDir(run).write_json("config.json", content)
-        Path("export").mkdir()
-        counts = {"changed_by_model": changed, "changed_by_person": 0}
-        Path("export/export.json").write_text(json.dumps({"run": "runs/first", "counts": counts}))
-        assert surelabel.audit(run).training.cleaned_by == ("runs/first" if changed else None)
 
     @pytest.mark.parametrize(
         "line",
@@ -128,20 +89,6 @@ class TestFlow:
     def folder(self, tmp_path, monkeypatch, make_blobs):
         monkeypatch.chdir(tmp_path)
         make_blobs(Path("data.npz"), num_samples=240)
-
-    def test_after_retraining_on_an_export_the_labels_are_called_cleaned(self, done):
-        quick = ["--threads", "1", "--model", "mlp", "--set", "model.widths=[16]", "--epochs", "25"]
-        done("fit", "data.npz", "--noise", "symmetric:0.25", "--out", "first", *quick)
-        text = done("export", "first", "--accept", "all")
-        retrain = shlex.split(text.splitlines()[-1].removeprefix("Retrain: surelabel "))
-        done(*retrain, "--out", "second", *quick)
-        found = json.loads(done("audit", "second", "--json"))
-        text = " ".join(found["warnings"])
-        assert "cleaned before" in text
-        assert "surelabel audit first" in text
-        assert "memorised" not in text
-        assert "labels are wrong is not known" in done("audit", "second")
-        assert json.loads(done("export", "second", "--json"))["changed_by_model"] == 0
 
     @pytest.mark.parametrize(("method", "expected"), [("cross_entropy", "--method car"), ("car", "linear network")])
     def test_a_network_that_memorised_is_told_so(self, done, method, expected):

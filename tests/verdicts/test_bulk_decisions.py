@@ -114,5 +114,5 @@ def test_export_does_not_count_labels_that_nobody_looked_at_as_right(digits):
     right_before, right_after = cleaned.expected_right
     assert right_before == pytest.approx(len(before) - before.noise_rate.num_wrong)
     decided = np.isin(after.columns["id"], [wish.id for wish in wishes])
-    gained = float((after.p_suggested + after.columns["p_wrong"] - 1)[decided].sum())
+    gained = float((after.ranked(after.p_suggested) + after.columns["p_wrong"] - 1)[decided].sum())
     assert right_after == pytest.approx(right_before + gained)

@@ -166,3 +166,35 @@ def test_mistakes_that_follow_the_inputs_raise_doubt_and_their_rate_is_within_th
 def test_mistakes_that_depend_on_the_class_alone_raise_none(rate, spread):
     x, given, _ = blobs(rate, spread)
     assert not judged(x, given).may_follow_inputs
+
+
+def test_a_suggestion_is_judged_by_the_label_that_was_given():
+    x, given, clean = blobs(0.3, spread=1.5)
+    logits = second_opinion({"x": x}, given, NUM_CLASSES).logits
+    before = judge(logits, given)
+    changed = np.flatnonzero(before.p_wrong >= 0.5)
+    present = given.copy()
+    present[changed] = clean[changed]
+    spoilt = changed[:20]
+    present[spoilt] = (clean[spoilt] + 1) % NUM_CLASSES
+    found = judge(logits, given, present=present)
+    assert found.p_wrong[changed[20:]].mean() < 0.1
+    assert found.p_wrong[spoilt].min() > 0.5
+    assert (found.true_class.argmax() == clean)[spoilt].mean() > 0.9
+    rate = (present != clean).mean()
+    assert found.p_wrong.mean() == pytest.approx(rate, abs=0.02)
+    assert found.low.mean() <= rate <= found.high.mean()
+    kept = given == present
+    assert found.p_wrong[kept] == pytest.approx(before.p_wrong[kept])
+
+
+def test_training_on_a_suggestion_does_not_speak_for_it():
+    x, given, clean = blobs(0.3, spread=1.0)
+    logits = second_opinion({"x": x}, given, NUM_CLASSES).logits
+    present = np.where(judge(logits, given).p_wrong >= 0.5, clean, given)
+    own = present != given
+    quality = np.where(present == clean, 0.9, 0.1) + np.random.default_rng(0).normal(size=len(x)) / 20
+    found, alone = judge(logits, given, quality, present=present), judge(logits, given, present=present)
+    assert np.isnan(found.training_odds[own]).all()
+    assert np.isfinite(found.training_odds[~own]).all()
+    assert found.p_wrong[own] == pytest.approx(alone.p_wrong[own])

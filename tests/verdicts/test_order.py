@@ -52,7 +52,8 @@ def per_row(audit: Audit) -> dict[str, np.ndarray]:
     return {name: value for name, value in found.items() if isinstance(value, np.ndarray) and len(value) == len(audit)}
 
 
-def test_every_attribute_with_a_value_per_row_is_in_the_order_of_the_data(audit, arrays):
+def test_every_attribute_with_a_value_per_row_is_in_the_order_of_the_data(run, audit):
+    stored = run.samples().sort_by("row")["p_wrong"].to_numpy()
     frame = audit.to_frame().sort_values("row")
     looks_wrong = (frame.p_wrong >= 0.5) & (frame.decided == "")
     expected = {
@@ -60,6 +61,7 @@ def test_every_attribute_with_a_value_per_row_is_in_the_order_of_the_data(audit,
         "p_wrong": frame.p_wrong,
         "is_suspicious": looks_wrong,
         "is_decided": frame.decided != "",
+        "is_vouched": stored >= stored[[5, 10]].min(),
         "p_suggested": audit.p_suggested,  # below
         "is_wrong": looks_wrong,
         "is_outlier": frame.is_outlier,

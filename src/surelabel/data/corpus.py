@@ -33,6 +33,8 @@ class Examples:
     """Side of the window of an image that networks see; None is the whole image."""
     positions: np.ndarray | None = None
     """(N,) positions of the rows in the user's data; None if these are all its rows."""
+    original: Tensor | None = None
+    """(N,) int64: the label before an export replaced it; None if no export did."""
 
     def __len__(self) -> int:
         return len(self.label)
@@ -56,11 +58,26 @@ class Examples:
     def subset(self, positions: np.ndarray) -> "Examples":
         """Return the rows at `positions`, in that order."""
         index = torch.from_numpy(np.asarray(positions, dtype=np.int64))
-        known = (self.clean, self.trusted, self.group)
-        clean, trusted, group = (None if part is None else part[index] for part in known)
-        x = select_rows(self.x, positions)
-        original = self.original_positions[positions]
-        return Examples(x, self.label[index], self.ids[positions], clean, trusted, group, self.crop, original)
+        known = (self.clean, self.trusted, self.group, self.original)
+        clean, trusted, group, original = (None if part is None else part[index] for part in known)
+        return Examples(
+            select_rows(self.x, positions),
+            self.label[index],
+            self.ids[positions],
+            clean=clean,
+            trusted=trusted,
+            group=group,
+            crop=self.crop,
+            positions=self.original_positions[positions],
+            original=original,
+        )
+
+    def as_given(self) -> "Examples":
+        """Return the rows with the labels that people gave, instead of suggestions of a run."""
+        if self.original is None:
+            return self
+        label = self.original if self.trusted is None else torch.where(self.trusted, self.label, self.original)
+        return replace(self, label=label, original=None)
 
 
 @dataclass(frozen=True)
@@ -131,6 +148,7 @@ class Corpus:
             found[f"true labels of the {name}"] = _hash_numbers(rows.clean)
             if rows.group is not None:
                 found[f"groups (data.group) of the {name}"] = _hash_numbers(rows.group)
+            found[f"original labels of the {name}"] = _hash_numbers(rows.original)
             is_any = trusted is not None and bool(trusted.any())
             found[f"confirmed rows (data.trusted) among the {name}"] = _hash_numbers(trusted if is_any else None)
         return found

@@ -53,7 +53,7 @@ def to_known(names: np.ndarray, class_names: Sequence[str], rules: Sequence[str]
 
 
 def _all_names(parts: Iterable[Rows], class_names: tuple[str, ...] | None) -> Iterator[str]:
-    columns = (column for rows in parts for column in (rows.names, rows.clean) if column is not None)
+    columns = (column for rows in parts for column in (rows.names, rows.clean, rows.original) if column is not None)
     yield from chain(class_names or (), *(set(column.tolist()) for column in columns))
 
 
@@ -101,8 +101,8 @@ def _new_name(name: str, kept: Mapping[str, str], pairs: Mapping[str, str], rule
 
 
 def _rename(rows: Rows, new: Mapping[str, str]) -> Rows:
-    clean = None if rows.clean is None else _replace_names(rows.clean, new)
-    return replace(rows, names=_replace_names(rows.names, new), clean=clean)
+    clean, original = (None if part is None else _replace_names(part, new) for part in (rows.clean, rows.original))
+    return replace(rows, names=_replace_names(rows.names, new), clean=clean, original=original)
 
 
 def _replace_names(names: np.ndarray, new: Mapping[str, str]) -> np.ndarray:

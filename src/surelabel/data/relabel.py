@@ -5,6 +5,10 @@ labels for the rows it names, and can label a source that has no labels. If the 
 order of its classes, whole numbers are positions in it, unless a class has such a name. A test row
 is only relabelled if no training row has its id. `data.trusted` names the rows whose label is
 right, and may give that label; rows that a person has removed are left out.
+
+The cleaned.csv of an export also says who decided on each label (`decided_by`), and what it was
+before (`given`). Labels that a person decided on are right. Where the model replaced a label, the
+original one is kept beside it: a suggestion cannot testify for itself.
 """
 
 import logging
@@ -31,9 +35,12 @@ def relabel(parts: Parts, tests: Mapping[str, Rows], config: DataConfig) -> tupl
         return parts, dict(tests)
     file = read_label_file(config.labels)
     _refuse_unknown_ids(file, [parts.train, *tests.values()], config)
-    labels = _class_labels(file, parts.class_names, config)
+    assert file.values is not None
+    labels = _class_labels(file, file.values, parts.class_names, config)
     _mention_new_classes(file, labels, parts)
     train = _replace_labels(parts.train, file, labels, None, config)
+    if {"given", "decided_by"} <= set(file.table.names):
+        train = _keep_originals(train, file, file.values, parts.class_names, config)
     others = {name: _replace_labels(rows, file, labels, train, config, f" {name}") for name, rows in tests.items()}
     return replace(parts, train=train), others
 
@@ -50,7 +57,8 @@ def mark_trusted(corpus: Corpus, config: DataConfig, before: Corpus | None = Non
     labels = None
     if file.values is not None:
         number = {name: position for position, name in enumerate(corpus.class_names)}
-        names = _class_labels(file, corpus.class_names, config, may_be_numbers=not config.merge_classes)
+        may_be_numbers = not config.merge_classes
+        names = _class_labels(file, file.values, corpus.class_names, config, may_be_numbers)
         labels = np.array([number[name] for name in names.tolist()], dtype=np.int64)
     source = before or corpus
     train = _mark(corpus.train, source.train, file, labels)
@@ -76,6 +84,7 @@ def _mark(rows: Examples, before: Examples, file: LabelFile, labels: np.ndarray 
     is_trusted = position >= 0
     confirmed = before.label.numpy() if labels is None else _pick(labels, position)
     label = np.where(is_trusted, confirmed, rows.label.numpy())
+    is_trusted |= False if rows.trusted is None else rows.trusted.numpy()
     return replace(rows, label=torch.from_numpy(label), trusted=torch.from_numpy(is_trusted))
 
 
@@ -101,6 +110,22 @@ def _replace_labels(
     return replace(rows, names=names)
 
 
+def _keep_originals(
+    rows: Rows, file: LabelFile, values: np.ndarray, class_names: tuple[str, ...] | None, config: DataConfig
+) -> Rows:
+    """Return the rows with the labels before an export, and mark those that a person decided on."""
+    by = file.table.cells("decided_by")
+    is_told = np.isin(by, ("model", "person"))
+    if not is_told.any():
+        return rows
+    given = np.where(is_told, file.table.labels("given"), values)
+    file.table.refuse(given == "", "given is blank")
+    position = file.positions(rows.ids)
+    is_told = (position >= 0) & is_told[position]
+    original = np.where(is_told, _class_labels(file, given, class_names, config)[position], rows.names)
+    return replace(rows, original=original, trusted=is_told & (by[position] == "person"))
+
+
 def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], config: DataConfig) -> None:
     """Raise if most ids of the file are in no part; warn of fewer: rows may have been removed."""
     known = [name for rows in parts for name in rows.ids.tolist()]
@@ -117,16 +142,19 @@ def _refuse_unknown_ids(file: LabelFile, parts: Iterable[Rows | Examples], confi
 
 
 def _class_labels(
-    file: LabelFile, class_names: tuple[str, ...] | None, config: DataConfig, may_be_numbers: bool = True
+    file: LabelFile,
+    values: np.ndarray,
+    class_names: tuple[str, ...] | None,
+    config: DataConfig,
+    may_be_numbers: bool = True,
 ) -> np.ndarray:
-    """Return the labels (n,) of the file, as class names if those are fixed.
+    """Return labels (n,) of the file, as class names if those are fixed.
 
     After classes were merged, numbers are not positions among those that are left.
     """
-    assert file.values is not None
     if class_names is None:
-        return file.values
-    labels = _numbers_to_names(file.values, class_names) if may_be_numbers else file.values
+        return values
+    labels = _numbers_to_names(values, class_names) if may_be_numbers else values
     labels = to_known(labels, class_names, config.merge_classes)
     file.table.refuse(
         ~np.isin(labels, class_names),

@@ -43,7 +43,7 @@ def make_corpus(parts: Parts, tests: dict[str, Rows], config: DataConfig) -> Cor
 
 
 def _all_names(rows: Rows) -> np.ndarray:
-    return rows.names if rows.clean is None else np.concatenate([rows.names, rows.clean])
+    return np.concatenate([names for names in (rows.names, rows.clean, rows.original) if names is not None])
 
 
 def sort_classes(names: Iterable[str]) -> tuple[str, ...]:
@@ -134,8 +134,11 @@ def _split(
 def number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: int | None = None) -> Examples:
     """Replace class names by class numbers."""
     label = _numbers(rows.names, class_names, where)
-    clean = None if rows.clean is None else _numbers(rows.clean, class_names, where)
-    return Examples(rows.x, label, rows.ids, clean, crop=crop, positions=rows.positions)
+    clean, original = (
+        None if names is None else _numbers(names, class_names, where) for names in (rows.clean, rows.original)
+    )
+    trusted = None if rows.trusted is None else torch.from_numpy(rows.trusted)
+    return Examples(rows.x, label, rows.ids, clean, trusted, crop=crop, positions=rows.positions, original=original)
 
 
 def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Tensor:

@@ -63,6 +63,7 @@ def describe_rows(examples: Examples, split: str, verdict: str) -> dict[str, Any
         "split": np.full(size, split),
         "verdict": np.full(size, verdict),
         "given": examples.label.numpy(),
+        **({} if examples.original is None else {"original": examples.original.numpy()}),
     }
 
 

@@ -7,6 +7,9 @@ rules of `verdicts/corrections.py` say whether the model's suggestion is accepte
 suggestion is not accepted keep their label; a person should review them first. The model changes
 rows of a held-out split only if that split is named.
 
+In a run on the labels of an export, the given label is still the one before that export: labels
+that the model replaced there remain its own, unless it now returns to the given one.
+
 keep_mask belongs to the labels after cleaning. It is False where the given label looks wrong, that
 is, P(wrong) is at least `min_probability`, and no person has decided. Training on the rows it keeps
 therefore uses no label that only the model has changed.
@@ -20,6 +23,7 @@ import numpy as np
 from surelabel.errors import ConfigError, RunError
 from surelabel.runs.decisions import FINAL, REMOVE, UNSURE, Decision
 from surelabel.runs.run_dir import RunDir
+from surelabel.runs.tables import ORIGINAL
 from surelabel.verdicts import Audit
 from surelabel.verdicts.corrections import MOST_NAMED, Rules, accept, listed, losing_classes
 
@@ -65,6 +69,8 @@ class Cleaned:
     """Why no suggestion was accepted, if the audit as a whole is not credible."""
     expected_right: tuple[float, float] | None = None
     """Expected number of right labels before and after; None if the audit cannot tell."""
+    right_between: tuple[float, float] | None = None
+    """The least and the largest plausible number of right labels after."""
 
     def __len__(self) -> int:
         return len(self.keep)
@@ -108,6 +114,7 @@ def choose(
     order = audit_positions(run, audit)
     rows = _reorder(audit, order)
     given, suggested, p_wrong = rows["given"], rows["suggested"], rows["p_wrong"]
+    original = rows.get(ORIGINAL, given)
     changeable = _splits_to_change(rows["split"], rewrite)
     label, by, at = given.copy(), np.full(len(given), "nobody", dtype=object), np.full(len(given), "", dtype=object)
     by[rows["verdict"] == "trusted"] = "person"
@@ -115,15 +122,38 @@ def choose(
     held = _list_decisions(rows["id"], given, by, decisions)
     kept = ~np.isin(rows["id"], [one.id for one in held if one.action == REMOVE])
     undecided = by == "nobody"
-    suspected = (p_wrong >= rules.min_probability) & undecided
+    is_own = undecided & (given != original)
+    # The label that the user gave is right at most where an earlier suggestion for it is wrong.
+    p_given_wrong = np.where(is_own, 1 - p_wrong, p_wrong)
+    suspected = ((p_given_wrong >= rules.min_probability) | is_own) & undecided
     may_change = np.empty(len(given), dtype=bool)
     unsure = np.isin(rows["id"], [one.id for one in held if one.action == UNSURE])
     may_change[order] = undecided & ~unsure & np.isin(rows["split"].astype(str), changeable)
     accepted = accept(audit, rules, may_change)
     taken = accepted.rows[order]
-    label[taken], by[taken], at[taken] = suggested[taken], "model", now
-    columns = {name: rows[name] for name in ("id", "given", "suggested", "probability", "p_wrong", "split")}
-    columns |= {"label": label, "decided_by": by, "decided_at": at, "changed": label != given}
+    label[taken], at[taken] = suggested[taken], now
+    # What an earlier run suggested stays the model's, and what the user gave is the user's again.
+    by[undecided] = np.where(label != original, "model", "nobody")[undecided]
+    at[by == "nobody"] = ""
+    columns = {name: rows[name] for name in ("id", "suggested", "probability", "split")} | {"p_wrong": p_given_wrong}
+    columns |= {"given": original, "label": label, "decided_by": by, "decided_at": at, "changed": label != original}
+    is_same, is_looked = label == given, (by == "person") & ~_is_bulk(audit)
+    p_suggested, (low, high) = (
+        audit.ranked(audit.p_suggested)[order],
+        (end[order] for end in audit.calibration.bounds()),
+    )
+    p_other = np.where(label == suggested, p_suggested, p_wrong - p_suggested)
+    p_right, least, most = (
+        np.where(is_same, 1 - if_same, np.minimum(1, p_other * ratio))
+        for if_same, ratio in ((p_wrong, 1.0), (high, _ratio(low, p_wrong)), (low, _ratio(high, p_wrong)))
+    )
+    expected_right = right_between = None
+    if audit.can_tell:
+        expected_right = _expected_right(is_looked, is_same, (1 - p_wrong, p_right), kept)
+        right_between = (
+            _expected_right(is_looked, is_same, (least, least), kept)[1],
+            _expected_right(is_looked, is_same, (most, most), kept)[1],
+        )
     ordered = {name: columns[name][kept] for name in COLUMNS}
     losing = losing_classes(given, taken, audit.class_names)
     warnings = (*_warn_of_damage(audit), *_warn_of_unknown_rows(unknown), *_warn_of_lost_classes(losing))
@@ -136,9 +166,8 @@ def choose(
         warnings,
         losing,
         accepted.doubt,
-        _expected_right(columns, audit.ranked(audit.p_suggested)[order], kept, _is_bulk(audit))
-        if audit.can_tell
-        else None,
+        expected_right,
+        right_between,
     )
 
 
@@ -152,20 +181,23 @@ def _splits_to_change(split: np.ndarray, rewrite: Collection[str]) -> list[str]:
 
 
 def _expected_right(
-    columns: Mapping[str, np.ndarray], p_suggested: np.ndarray, kept: np.ndarray, is_bulk: np.ndarray
+    is_looked: np.ndarray, is_same: np.ndarray, p_right: tuple[np.ndarray, np.ndarray], kept: np.ndarray
 ) -> tuple[float, float]:
-    """Sum the probabilities that labels are right, before and after.
+    """Sum the probabilities `p_right` that labels are right, before and after.
 
     Those that a person looked at and decided on count as right; those decided on in bulk are what
     the model believes. Labels of rows that are not `kept` count as wrong before, and not at all
     after.
     """
-    p_wrong, changed = columns["p_wrong"], columns["changed"]
-    is_looked = (columns["decided_by"] == "person") & ~is_bulk
-    is_given_right = np.where(is_looked, ~changed & kept, 1 - p_wrong).astype(np.float64)
-    p_changed = np.where(columns["label"] == columns["suggested"], p_suggested, p_wrong - p_suggested)
-    is_label_right = np.select([is_looked, changed], [np.ones(len(changed)), p_changed], is_given_right)
-    return float(is_given_right.sum()), float(is_label_right[kept].sum())
+    before = np.where(is_looked, is_same & kept, p_right[0]).astype(np.float64)
+    after = np.where(is_looked, 1.0, p_right[1]).astype(np.float64)
+    return float(before.sum()), float(after[kept].sum())
+
+
+def _ratio(end: np.ndarray, p_wrong: np.ndarray) -> np.ndarray:
+    """Return (N,) how a bound of P(wrong) compares with it."""
+    ratio: np.ndarray = end / np.maximum(p_wrong, np.finfo(np.float32).tiny)
+    return ratio
 
 
 def _is_bulk(audit: Audit) -> np.ndarray:
@@ -185,7 +217,8 @@ def audit_positions(run: RunDir, audit: Audit) -> np.ndarray:
 
 def _reorder(audit: Audit, order: np.ndarray) -> dict[str, np.ndarray]:
     """Return columns of the audit in the order of the run's rows."""
-    names = ("id", "given", "suggested", "split", "verdict")
+    names: tuple[str, ...] = ("id", "given", "suggested", "split", "verdict")
+    names += (ORIGINAL,) if ORIGINAL in audit.columns else ()
     rows = {name: np.asarray(audit.columns[name])[order] for name in names}
     rows = {name: values.astype(object) for name, values in rows.items()}
     rows["p_wrong"] = audit.columns["p_wrong"][order]

@@ -17,9 +17,11 @@ from surelabel.verdicts.evidence import CHUNK_VALUES
 README = """Cleaned labels, written by surelabel. Rows are in the order of the run's labels.parquet in every file,
 without those that a person has removed; rows.npy has their positions there.
 
-cleaned.csv, cleaned.parquet  id, label (after cleaning), given (before; of merged classes the name that stayed),
-                              suggested, probability (of the suggestion), p_wrong, decided_by (model, person or
-                              nobody), decided_at, split, changed
+cleaned.csv, cleaned.parquet  id, label (after cleaning), given (by you, before any cleaning; of merged classes the name
+                              that stayed), suggested, probability (of the suggestion), p_wrong (of the given label; at
+                              least, where an earlier run changed it), decided_by (model, person or nobody), decided_at
+                              (blank where an earlier run or review decided), split, changed. --labels reads label,
+                              given and decided_by
 decisions.csv                 id, label, decided_at, action (keep, relabel, remove or unsure) and by of the rows that
                               persons have decided on, and what annotators who disagree have decided (disagreement);
                               --trusted leaves out the rows with the action remove

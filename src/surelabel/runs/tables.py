@@ -16,6 +16,8 @@ ROW = "row"
 LABEL_TEXTS = ("id", "split")
 TEXTS = ("id", "split", "verdict")
 CLASSES = ("given", "prediction", "suggested")
+ORIGINAL = "original"
+"""Column of a run on the labels of an export: the label before the export replaced it."""
 NUMBERS = (
     "suggested_probability",
     "given_probability",
@@ -50,7 +52,7 @@ def check_samples(table: "pa.Table", data: Mapping[str, Any]) -> None:
     num_classes, names = len(data["class_names"]), set(table.column_names)
     for name in TEXTS:
         _check_texts(table, name)
-    for name in CLASSES:
+    for name in (*CLASSES, *({ORIGINAL} & names)):
         _check_classes(table, name, num_classes)
     _check_positions(table)
     for name in FRACTIONS:

@@ -54,7 +54,7 @@ def corpus(
     )
     labels = torch.split(torch.from_numpy(given), [len(part) for part in parts])
     noisy = [
-        replace(p, label=label, clean=p.label if p.clean is None else p.clean)
+        replace(p, label=label, clean=p.label if p.clean is None else p.clean, original=None, trusted=None)
         for p, label in zip(parts, labels, strict=True)
     ]
     injected = replace(loaded, train=noisy[0], validation=noisy[1] if len(noisy) > 1 else None)

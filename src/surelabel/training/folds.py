@@ -119,7 +119,7 @@ def _train_fold(setup: Setup, number: int, kept: np.ndarray, run_dir: RunDir) ->
     """Train on the rows that are kept, from the start or from the state of the fold."""
     seed = seed_of(setup.config.train.seed, "fold", number)
     config = setup.config.model_copy(update={"train": setup.config.train.model_copy(update={"seed": seed})})
-    rows = replace(setup.corpus.train.subset(kept), clean=None)
+    rows = replace(setup.corpus.train.subset(kept).as_given(), clean=None)
     corpus = replace(setup.corpus, train=rows, validation=None, tests={})
     scale = build.normalisation(setup.corpus)
     if distributed.is_first():

@@ -23,7 +23,7 @@ from surelabel.models.patches import draw_filters
 from surelabel.runs.samples import TRUE_CLASS, TopK
 from surelabel.verdicts.calibration import SEPARATED
 from surelabel.verdicts.curve import calibrate
-from surelabel.verdicts.evidence import TRAINED, TRUSTED
+from surelabel.verdicts.evidence import TRAINED, TRUSTED, as_given, is_own
 from surelabel.verdicts.inspection import inspect_inputs, join_features
 from surelabel.verdicts.judgement import OPINION_ODDS, TRAINING_ODDS, judge
 from surelabel.verdicts.noise_model import NoiseModel, fit_noise_model
@@ -92,7 +92,7 @@ class TrainingRows:
     """
 
     def __init__(self, config: RunConfig, corpus: Corpus, say: Callable[[str], None] = lambda _text: None) -> None:
-        self.config, self.rows, self.num_classes, self.say = config, corpus.train, corpus.num_classes, say
+        self.config, self.rows, self.num_classes, self.say = config, corpus.train.as_given(), corpus.num_classes, say
         self.keep_scale, self.parts = corpus.has_term_weights, corpus.labelled_parts
         self._surroundings: Surroundings | None = None
 
@@ -205,7 +205,7 @@ def _judge(
     else:
         opinion = second_opinion(
             features,
-            columns["given"],
+            as_given(columns),
             corpus.num_classes,
             config.train.seed,
             extra,
@@ -220,7 +220,8 @@ def judge_rows(opinion: SecondOpinion, around: Surroundings, columns: dict[str, 
     given, trained = columns["given"], columns["verdict"] == TRAINED
     judgement = judge(
         opinion.logits,
-        given,
+        as_given(columns),
+        present=given,
         quality=np.where(trained, columns["quality"], np.nan),
         predicted=_Predicted(columns["target"], columns["probability"]),
         trusted=columns["verdict"] == TRUSTED,
@@ -245,9 +246,16 @@ def judge_rows(opinion: SecondOpinion, around: Surroundings, columns: dict[str, 
 
 
 def judge_by_training(columns: Mapping[str, Any]) -> Judged:
-    """Judge rows by the columns that training gave, where no second opinion is possible."""
+    """Judge rows by the columns that training gave, where no second opinion is possible.
+
+    Nothing bounds P(wrong) if an earlier run suggested some of the labels: the network learned from
+    what it would have to judge.
+    """
     found = calibrate(columns)
-    judged = {"p_wrong": found.p_wrong, "p_wrong_low": found.low, "p_wrong_high": found.high}
+    low, high = found.low, found.high
+    if is_own(columns).any():
+        low, high = np.zeros(len(low)), np.where(columns["verdict"] == TRUSTED, 0.0, 1.0)
+    judged = {"p_wrong": found.p_wrong, "p_wrong_low": low, "p_wrong_high": high}
     return Judged(judged, {SEPARATED: found.separated})
 
 

@@ -1,24 +1,18 @@
 """Explain why an audit cannot tell how many labels are wrong, and what to do next.
 
-A finished run shows three causes: its labels were cleaned before, its network memorised them, or
-training ended too early.
+A finished run shows two causes: its network memorised the labels, or training ended too early.
 """
 
-import contextlib
-import json
 import math
-import shlex
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surelabel.config import MethodConfig
-from surelabel.errors import RunError, SurelabelError
+from surelabel.errors import SurelabelError
 from surelabel.runs.run_dir import RECORDED, RunDir
 from surelabel.verdicts import evidence
-from surelabel.verdicts.comparison import Cleaning, compare, read_cleaning
 
 if TYPE_CHECKING:
     from surelabel.verdicts.audit import Audit
@@ -46,12 +40,8 @@ class Training:
     method: str
     agreement: dict[int, float]
     """The fraction of given labels that the network predicted, by epoch of the last stage."""
-    cleaned_by: str | None = None
-    """The run that the labels were exported from, if the export changed any."""
     on_features: bool = False
     """Whether the inputs are feature vectors, and the network is not linear yet."""
-    cleaning: Cleaning | None = None
-    """What that export changed, if its table is still there."""
 
     @property
     def epochs(self) -> int:
@@ -84,32 +74,8 @@ def _read_training(run: RunDir) -> Training:
         for row in rows
         if "given_accuracy" in row and row.get("stage") == stage
     }
-    labels = None if config.data.labels is None else Path(config.data.labels)
-    cleaned_by = None if labels is None else _cleaned_by(labels, run)
-    cleaning = None if labels is None or cleaned_by is None else _find_cleaning(labels, run)
     on_features = len(run.data().get("input_shape", ())) == 1 and config.model.options.get("widths") != []
-    return Training(config.method.name, agreement, cleaned_by, on_features, cleaning)
-
-
-def _cleaned_by(labels: Path, run: RunDir) -> str | None:
-    """Find the run that a file of labels was exported from, if that export changed any."""
-    with contextlib.suppress(StopIteration, OSError, ValueError, KeyError, TypeError, RunError):
-        began = Path(run.environment().get("folder", "."))
-        places = [place / labels.with_name("export.json") for place in (Path(), began)]
-        content = json.loads(next(place for place in places if place.is_file()).read_text(encoding="utf-8"))
-        if content["counts"]["changed_by_model"] + content["counts"]["changed_by_person"]:
-            return str(content["run"])
-    return None
-
-
-def _find_cleaning(labels: Path, run: RunDir) -> Cleaning | None:
-    places = Path(), Path(run.environment().get("folder", "."))
-    return next(filter(None, (read_cleaning(place / labels) for place in places)), None)
-
-
-def are_cleaned(audit: "Audit") -> bool:
-    """Return whether the labels were cleaned before training and then nearly all memorised."""
-    return audit.training is not None and audit.training.cleaned_by is not None and audit.repeated > MEMORISED
+    return Training(config.method.name, agreement, on_features)
 
 
 def causes(audit: "Audit") -> Iterator[str]:
@@ -125,11 +91,7 @@ def causes(audit: "Audit") -> Iterator[str]:
         )
     if repeated <= MEMORISED:
         return
-    if training is not None and training.cleaned_by is not None:
-        yield _cleaned(training.cleaned_by, repeated)
-        if training.cleaning is not None:
-            yield compare(audit, training.cleaning)
-    elif audit.power is not None:
+    if audit.power is not None:
         if share > FEW:
             yield _memorised_but_judged(training, repeated)
     elif not audit.is_calibrated:
@@ -162,14 +124,6 @@ def _lost_classes(audit: "Audit") -> Iterator[str]:
     predicted = set(audit.columns["prediction"][trained].tolist())
     sizes = Counter(audit.columns["given"][trained].tolist())
     yield from (name for name, size in sizes.items() if size >= LEAST_LABELS and name not in predicted)
-
-
-def _cleaned(earlier_run: str, repeated: float) -> str:
-    return (
-        f"The labels of this run were cleaned before, and the network agrees with {_percent(repeated)} of them. "
-        "That is how cleaned labels look; how many are still wrong, a run trained on them cannot tell. "
-        f"The run that cleaned them can: surelabel audit {shlex.quote(_short(earlier_run))}"
-    )
 
 
 def _memorised(training: Training | None, repeated: float) -> str:
@@ -220,12 +174,6 @@ def _too_short(training: Training) -> str:
         f"quarter of the run that still rose by {100 * training.late_gain:.0f} points. Train longer: "
         f"--epochs {4 * training.epochs}"
     )
-
-
-def _short(path: str) -> str:
-    """Return the path relative to the current folder if it lies in it."""
-    place = Path(path)
-    return str(place.relative_to(Path.cwd())) if place.is_absolute() and place.is_relative_to(Path.cwd()) else path
 
 
 def _percent(share: float) -> str:

@@ -122,6 +122,11 @@ class Audit(Table):
         return self.review.is_decided[self._position[self._by_row]]
 
     @property
+    def num_own(self) -> int:
+        """The number of labels that an earlier run suggested and no person has decided on."""
+        return int((evidence.is_own(self.columns) & ~self.ranked(self.is_decided)).sum())
+
+    @property
     def num_open(self) -> int:
         """The number of labels that no person has decided on; they come first in the table."""
         return len(self) - (0 if self.review is None else self.review.num_decided)
@@ -164,12 +169,9 @@ class Audit(Table):
     def can_tell(self) -> bool:
         """Whether the estimated rate of wrong labels is meaningful.
 
-        It must be calibrated, its interval must not be too wide, and the labels must not have been
-        cleaned before and then memorised: only the run that cleaned them knows what is left, or a
-        person who looks at random labels.
+        It must be calibrated, and its interval must not be too wide.
         """
-        is_cleaned = advice.are_cleaned(self) and self.combined is None
-        return self.is_calibrated and self._width <= TOO_WIDE and not is_cleaned and not self.is_doubtful
+        return self.is_calibrated and self._width <= TOO_WIDE and not self.is_doubtful
 
     @property
     def is_doubtful(self) -> bool:

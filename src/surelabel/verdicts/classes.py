@@ -57,7 +57,8 @@ def rows_by_name(names: np.ndarray) -> dict[str, np.ndarray]:
 
 def rate_of(calibration: Calibration, rows: np.ndarray, confidence: float) -> Rate:
     """Estimate how many labels of these rows are wrong, in whichever order they come."""
-    rows = rows[np.argsort(-calibration.p_wrong[rows], kind="stable")]
+    low, high = (end[rows] for end in calibration.bounds())
+    rows = rows[np.lexsort((-high, -low, -calibration.p_wrong[rows]))]
     low, high = calibration.interval(rows, confidence)
     return Rate(len(calibration.p_wrong[rows]), float(calibration.p_wrong[rows].sum()), low, high)
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from surelabel.errors import ConfigError
-from surelabel.verdicts import advice
 from surelabel.verdicts.classes import rows_by_name
 
 if TYPE_CHECKING:
@@ -109,8 +108,6 @@ def _doubt(audit: "Audit", p_suggested: np.ndarray, wanted: np.ndarray, likely: 
     low, high = audit.noise_rate.interval or (0.0, 1.0)
     if not audit.is_calibrated:
         return "training did not tell right labels from wrong ones"
-    if advice.are_cleaned(audit) and audit.combined is None:
-        return "these labels were cleaned before, and the network has learned nearly all of them"
     if audit.is_doubtful:
         if not audit.is_vouched.any():
             return _check_first(int(wanted.sum()))

@@ -12,8 +12,9 @@ import numpy as np
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import MEAN_PROBABILITY, OPTIONAL_COLUMNS, SOFT_COLUMNS, TRUE_CLASS, TopK
+from surelabel.runs.tables import ORIGINAL
 
-CLASS_COLUMNS = ("given", "suggested", "target", "prediction", "clean")
+CLASS_COLUMNS = ("given", ORIGINAL, "suggested", "target", "prediction", "clean")
 """Columns that hold class numbers."""
 TRAINED, HELD_OUT, TRUSTED = "training", "prediction", "trusted"
 """Kinds of verdict: from training, from predictions only, and confirmed by a person."""
@@ -81,6 +82,20 @@ class Evidence:
         others *= (p_wrong / np.maximum(before, np.finfo(np.float32).tiny))[:, None]
         updated = TopK(kept.classes, np.where(is_given, 1 - p_wrong[:, None], others), kept.num_classes)
         return columns | _suggestions(updated, given, p_wrong)
+
+
+def as_given(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return the (N,) labels that people gave, without the suggestions of an earlier run."""
+    labels: np.ndarray = np.where(is_own(columns), columns.get(ORIGINAL, columns["given"]), columns["given"])
+    return labels
+
+
+def is_own(columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return (N,) whether each label is a suggestion of an earlier run that no person confirmed."""
+    if ORIGINAL not in columns:
+        return np.zeros(len(columns["verdict"]), dtype=bool)
+    own: np.ndarray = (columns[ORIGINAL] != columns["given"]) & (columns["verdict"] != TRUSTED)
+    return own
 
 
 def rival_of(probability: np.ndarray) -> np.ndarray:

@@ -6,6 +6,10 @@ agrees: its label quality is compared between rows that the second opinion calls
 and the logarithm of the ratio of their densities is added with half its weight, because the two
 find the same rows hard. A network that memorised its labels shows a ratio near one and is ignored.
 
+A label that an earlier run suggested is judged by the label that was given in its place: P(wrong)
+is the probability that the true class is another one, by the input and by that given label.
+Training, which was on the suggestion, is not heard there.
+
 Bounds say what the model cannot know. A row whose true class is unclear from its input may be
 mislabelled or merely hard: its P(wrong) may be too high by as much as it is unclear, and too low by
 up to twice that. docs/decisions/0011 says how often such bounds hold the true rate.
@@ -81,26 +85,29 @@ def judge(
     predicted: RowReader | None = None,
     trusted: NDArray[np.bool_] | None = None,
     seed: int = 0,
+    present: Labels | None = None,
 ) -> Judgement:
     """Judge (N,) given labels by leave-one-out logits (N, K) and by what training says.
 
     `quality` is the (N,) label quality, NaN where unknown; `predicted` are the (N, K) class
     probabilities of the network, which help to choose among the other classes. Trusted labels are
     right and take no part in the estimate of the noise. Of both, some rows are read at a time.
+    `present` are the (N,) labels to judge where an earlier run has replaced the given ones.
     """
+    present = given if present is None else present
     known = np.zeros(len(given), dtype=bool) if trusted is None else trusted
     judged = np.flatnonzero(~known)
     if len(judged) == 0:
         return _trust_all(given, logits.shape[1])
     model = fit_noise_model(logits, given, judged)
-    seen = _look_at_all(model, logits, given, predicted)
+    seen = _look_at_all(model, logits, given, present, predicted)
     first = np.clip(seen.p_wrong, LEAST, 1 - LEAST)
     by_opinion, by_training = np.where(known, np.nan, logit(first)), np.full(len(given), np.nan)
-    told = judged[:0] if quality is None else judged[np.isfinite(quality[judged])]
+    told = judged[:0] if quality is None else judged[np.isfinite(quality[judged]) & (present == given)[judged]]
     if quality is not None and len(told):
         by_training[told] = TRAINING_WEIGHT * _log_ratio(first[told], quality[told])
     odds = logit(first) + np.nan_to_num(by_training)
-    rates = resample_rates(model, logits, given, judged, seed)
+    rates = resample_rates(model, logits, given, judged, seed, present)
     shifts = _shifts(first[judged], np.quantile(rates, [TAIL, 1 - TAIL]))
     p_wrong, lower, upper = (np.where(known, 0.0, expit(odds + shift)) for shift in (0.0, *shifts))
     unclear = np.where(known, 0.0, 1 - seen.by_input.max(1))
@@ -115,7 +122,7 @@ def judge(
         p_wrong,
         np.minimum(low, p_wrong),
         np.maximum(high, p_wrong),
-        seen.share_out(p_wrong, given),
+        seen.share_out(p_wrong, present),
         seen.by_input,
         _power(model, logits, given, judged, seed),
         by_opinion,
@@ -161,22 +168,24 @@ class _Seen:
     total: Array
     """(N,) the sum of that over all classes."""
 
-    def share_out(self, p_wrong: Array, given: Labels) -> TopK:
+    def share_out(self, p_wrong: Array, present: Labels) -> TopK:
         """Return the probabilities of the true class: P(wrong) shared among the other classes."""
-        is_given = self.others.classes == given[:, None]
+        is_present = self.others.classes == present[:, None]
         values = self.others.values * (p_wrong / self.total)[:, None]
-        values = np.where(is_given, (1 - p_wrong)[:, None], values).astype(np.float32)
+        values = np.where(is_present, (1 - p_wrong)[:, None], values).astype(np.float32)
         return TopK(self.others.classes, values, self.others.num_classes)
 
 
-def _look_at_all(model: NoiseModel, logits: RowReader, given: Labels, predicted: RowReader | None) -> _Seen:
+def _look_at_all(
+    model: NoiseModel, logits: RowReader, given: Labels, present: Labels, predicted: RowReader | None
+) -> _Seen:
     # Space for all rows is taken at once, so that chunks leave no gaps in memory.
     num_rows, num_classes = len(given), logits.shape[1]
     p_wrong, total, by_input = np.empty(num_rows), np.empty(num_rows), np.empty((num_rows, 2))
     kept: TopK | None = None
     for rows in row_slices(num_rows, num_classes, whole=0):
-        clean, labels = model.clean(logits[rows]), given[rows]
-        posterior = model.weigh(clean, labels)
+        clean, labels = model.clean(logits[rows]), present[rows]
+        posterior = model.weigh(clean, given[rows])
         others = _support(posterior, None if predicted is None else predicted[rows], labels)
         p_wrong[rows] = 1 - posterior[np.arange(len(clean)), labels]
         by_input[rows] = np.partition(clean, -2, axis=1)[:, -2:]
@@ -216,18 +225,18 @@ def _shifts(p_wrong: Array, rates: Array) -> list[float]:
     return found
 
 
-def _support(posterior: Array, predicted: Array | None, given: Labels) -> Array:
-    """Return (n, K) how far the classes other than the given one are supported, 0 for that one.
+def _support(posterior: Array, predicted: Array | None, labels: Labels) -> Array:
+    """Return (n, K) how far the classes other than the label are supported, 0 for the label.
 
     The network and the second opinion have equal weight there: the geometric mean of both.
     """
-    rows = np.arange(len(given))
+    rows = np.arange(len(labels))
     others = posterior.copy()
     if predicted is not None:
         others = np.sqrt(others * np.maximum(np.nan_to_num(predicted), LEAST))
-    others[rows, given] = 0
+    others[rows, labels] = 0
     others += LEAST / others.shape[1]
-    others[rows, given] = 0
+    others[rows, labels] = 0
     return others
 
 

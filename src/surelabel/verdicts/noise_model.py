@@ -71,12 +71,19 @@ def fit_noise_model(logits: RowReader, given: Labels, judged: Labels | None = No
 
 
 def resample_rates(
-    model: NoiseModel, logits: RowReader, given: Labels, judged: Labels | None = None, seed: int = 0
+    model: NoiseModel,
+    logits: RowReader,
+    given: Labels,
+    judged: Labels | None = None,
+    seed: int = 0,
+    present: Labels | None = None,
 ) -> Array:
     """Return (R,) estimated rates of wrong labels after refits to rows drawn with replacement.
 
-    Large data are resampled in part; the spread is then scaled to what all rows would give.
+    Large data are resampled in part; the spread is then scaled to what all rows would give. The
+    rates are those of the `present` labels where they are not the given ones.
     """
+    present = given if present is None else present
     judged = np.arange(len(given)) if judged is None else judged
     rng = np.random.default_rng(seed)
     size = min(len(judged), ROWS_TO_RESAMPLE, VALUES_TO_RESAMPLE // logits.shape[1])
@@ -87,14 +94,14 @@ def resample_rates(
         rows = rows[np.argsort(given[rows], kind="stable")]
         drawn_logits = logits[rows]
         refit = _fit(drawn_logits, given[rows], near, model.transition)
-        rates.append(_mean_wrong(refit, drawn_logits, given[rows]))
+        rates.append(_mean_wrong(refit, drawn_logits, given[rows], present[rows]))
     drawn = np.array(rates)
     scaled: Array = drawn.mean() + (drawn - drawn.mean()) * np.sqrt(size / len(judged))
     return scaled
 
 
-def _mean_wrong(model: NoiseModel, logits: Array, given: Labels) -> float:
-    return float(1 - model.posterior(logits, given)[np.arange(len(given)), given].mean())
+def _mean_wrong(model: NoiseModel, logits: Array, given: Labels, present: Labels) -> float:
+    return float(1 - model.posterior(logits, given)[np.arange(len(given)), present].mean())
 
 
 def _sorted_rows(given: Labels, most: int, rng: np.random.Generator) -> Labels:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from surelabel.runs.tables import ORIGINAL
 from surelabel.verdicts import classes, evidence, kinds
 from surelabel.verdicts.answers import NO_CLASS, Review
 
@@ -10,6 +11,7 @@ COLUMNS = (
     "row",
     "id",
     "given",
+    ORIGINAL,
     "suggested",
     "target",
     "quality",

@@ -41,6 +41,7 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
         "rows": len(audit),
         "suspicious": audit.num_suspicious,
         "suspicious_from": audit.min_probability,
+        "own_labels": audit.num_own,
         "confidence": audit.confidence,
         **{f"noise_{key}": value for key, value in audit.noise_rate.to_dict().items() if key != "labels"},
         "classes": {name: rate.to_dict() for name, rate in audit.class_rates.items()},
@@ -82,6 +83,7 @@ def sentences(audit: "Audit") -> Iterator[str]:
     if not audit.can_tell:
         yield from (_join(after, text) for text in _unknown(audit))
         yield from audit.basis
+        yield from _own_labels(audit)
         yield from _random_labels(audit)
         yield from _worth_a_look(audit)
         yield from _kinds(audit)
@@ -89,6 +91,7 @@ def sentences(audit: "Audit") -> Iterator[str]:
         return
     yield _join(after, " ".join(_count(audit)))
     yield from audit.basis
+    yield from _own_labels(audit)
     yield from _random_labels(audit)
     yield from _worth_a_look(audit)
     pairs = [f"{p.num_labels:,.0f} given as {p.given!r} are {p.true!r}" for p in audit.confused_pairs(3)]
@@ -136,6 +139,19 @@ def _worth_a_look(audit: "Audit") -> Iterator[str]:
         f"Look at the first {plan.budget:,}: about {plan.num_wrong:,.0f} are wrong ({ends}), which is "
         f"{_percent(plan.recall)} of {every} ({100 * plan.recall_low:.0f} to {100 * plan.recall_high:.0f} %)."
     )
+
+
+def _own_labels(audit: "Audit") -> Iterator[str]:
+    """Yield how many labels an earlier run has suggested, and what their P(wrong) rests on."""
+    if count := audit.num_own:
+        one = count == 1
+        basis = (
+            f"{'its' if one else 'their'} P(wrong) rests on the inputs and the labels as given, not on this training."
+            if audit.power is not None
+            else "this training cannot tell how many of them are wrong. Look at some labels drawn at random."
+        )
+        are = "label is surelabel's own suggestion" if one else "labels are surelabel's own suggestions"
+        yield f"{count:,} of {len(audit):,} {are}; {basis}"
 
 
 def _kinds(audit: "Audit") -> Iterator[str]:

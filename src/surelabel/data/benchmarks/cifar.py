@@ -135,7 +135,7 @@ def _make_rows(stored: StoredPart, given: str, files: CifarFiles, request: Reque
     x, kept = _load_images(stored, request)
     names, clean = stored.columns[given], stored.columns[_true_column(given, files)]
     refuse_lost_classes(names, names[kept], request.directory.name)
-    return Rows(x, names[kept], stored.ids[kept], clean[kept], kept)
+    return Rows(x, names[kept], stored.ids[kept], clean[kept], positions=kept)
 
 
 def _load_images(stored: StoredPart, request: Request[Options]) -> tuple[Inputs, np.ndarray]:

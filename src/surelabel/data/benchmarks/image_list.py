@@ -83,7 +83,7 @@ def read_listed_images(images: ImageList, request: Request[Any], is_clean: bool 
     x, readable = load_images(files, request.config, request.shape, name)
     names, kept = np.array(images.names), existing[readable]
     refuse_lost_classes(names, names[kept], name)
-    return Rows(x, names[kept], np.array(images.ids)[kept], names[kept] if is_clean else None, kept)
+    return Rows(x, names[kept], np.array(images.ids)[kept], names[kept] if is_clean else None, positions=kept)
 
 
 def _report_missing(missing: list[str], count: int, request: Request[Any]) -> None:

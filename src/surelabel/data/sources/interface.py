@@ -41,6 +41,10 @@ class Rows:
     """(N,) str: the name of each row's group, blank if it has none; None if there are no groups."""
     positions: np.ndarray | None = None
     """(N,) positions of the rows in the user's data; None if these are all its rows."""
+    original: np.ndarray | None = None
+    """(N,) str: the given class before an export replaced it; None if no export did."""
+    trusted: np.ndarray | None = None
+    """(N,) bool: the rows that a person decided on before that export; None if there was none."""
 
     @property
     def original_positions(self) -> np.ndarray:
@@ -49,9 +53,10 @@ class Rows:
 
     def subset(self, positions: np.ndarray) -> "Rows":
         """Return the rows at `positions`, in that order."""
-        clean, group = (None if values is None else values[positions] for values in (self.clean, self.group))
-        x, original = select_rows(self.x, positions), self.original_positions[positions]
-        return Rows(x, self.names[positions], self.ids[positions], clean, group, original)
+        known = (self.clean, self.group, self.original, self.trusted)
+        clean, group, original, trusted = (None if part is None else part[positions] for part in known)
+        x, places = select_rows(self.x, positions), self.original_positions[positions]
+        return Rows(x, self.names[positions], self.ids[positions], clean, group, places, original, trusted)
 
 
 @dataclass(frozen=True)
