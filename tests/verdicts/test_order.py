@@ -30,9 +30,8 @@ def arrays():
 def run(arrays, tmp_path_factory):
     """A run on the arrays in which a third of the rows is held out, with two decisions."""
     found = surelabel.fit(arrays[:2], tmp_path_factory.mktemp("order") / "run", epochs=20, settings=SETTINGS)
-    Journal(found.path / FILE_NAME).append(
-        [Wish("10", "2", "relabel", "1"), Wish("5", str(arrays[1][5]), "keep")],
-    )
+    for wish in (Wish("10", "2", "relabel", "1"), Wish("5", str(arrays[1][5]), "keep")):
+        Journal(found.path / FILE_NAME).append([wish])
     return found
 
 
