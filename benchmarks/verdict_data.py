@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import verdict_noise
 
 NUM_PHOTOS = 1000
 PHOTO_RATE = 0.187
@@ -26,6 +27,13 @@ NEWS_COLUMNS = 400
 NUM_FILTERS = 128
 """Random patches; each makes 8 columns."""
 PATCH_SIDE = 6
+
+CLASS, INPUTS, REAL = "class", "inputs", "real"
+"""Kinds of noise."""
+FOLLOWED = ("digits", "emb1000", "csv12", "cancer", "wine", "embeasy")
+"""Inputs that mistakes are made to follow."""
+TEXTS = ("youtube", "sms", "trec", "yoruba")
+"""Texts that rules and word lists labelled."""
 
 Folders = dict[str, Path | None]
 """The folders of data from outside, by the name of their option: cifar10, news."""
@@ -53,6 +61,8 @@ class DataSet:
     """The option that names the folder of outside data; None needs nothing."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Settings other than the defaults."""
+    noise: str = CLASS
+    """What mistakes depend on: the class alone, the inputs, or people and rules as they are."""
     draws_like: str | None = None
     """The set whose random numbers this one shares, so that both have the same rows."""
 
@@ -319,6 +329,61 @@ def make_news(_: np.random.Generator, place: Path, folders: Folders) -> Made:
     return write_arrays(place, x.astype(np.float32), given, clean)
 
 
+def following(inputs: str, kind: Callable[..., np.ndarray], rate: float) -> Make:
+    """Return what writes inputs with mistakes that follow them."""
+
+    def make(rng: np.random.Generator, place: Path, _: Folders) -> Made:
+        from sklearn import datasets
+
+        if inputs in GAUSSIANS:
+            x, _, clean = GAUSSIANS[inputs].draw(rng)
+        else:
+            x, clean = getattr(datasets, LOADERS[inputs])(return_X_y=True)
+        return write_arrays(place, x.astype(np.float32), kind(rng, x, clean, rate), clean)
+
+    return make
+
+
+LOADERS = {"digits": "load_digits", "cancer": "load_breast_cancer", "wine": "load_wine"}
+
+
+def texts(name: str) -> Make:
+    """Return what writes texts with labels by rules, without the right labels."""
+
+    def make(_: np.random.Generator, place: Path, folders: Folders) -> Made:
+        assert folders["texts"] is not None
+        return write_texts(place, folders["texts"] / f"{name}.csv")
+
+    return make
+
+
+def make_sentiment(rng: np.random.Generator, place: Path, folders: Folders) -> Made:
+    """Write film reviews with the answer of one of the people who judged each."""
+    import pandas as pd
+
+    assert folders["texts"] is not None
+    answers = pd.read_csv(folders["texts"] / "sentiment_answers.csv")
+    one = answers.iloc[rng.permutation(len(answers))].groupby("id").label.first()
+    file = place / "all.csv"
+    pd.read_csv(folders["texts"] / "sentiment.csv").merge(one.reset_index(), on="id").to_csv(file, index=False)
+    return write_texts(place, file)
+
+
+def make_news_text(_: np.random.Generator, place: Path, folders: Folders) -> Made:
+    """Write news as texts, with the labels that people gave them."""
+    assert folders["news"] is not None
+    return write_texts(place, folders["news"] / "train.csv")
+
+
+def write_texts(place: Path, file: Path) -> Made:
+    """Write the texts and given labels of a file."""
+    import pandas as pd
+
+    frame = pd.read_csv(file)
+    frame[["id", "text", "label"]].to_csv(place / "data.csv", index=False)
+    return Made("data.csv", dict(zip(frame["id"].astype(str), frame["clean_label"].astype(str), strict=True)))
+
+
 def _random_labels(rng: np.random.Generator, clean: np.ndarray) -> np.ndarray:
     return rng.integers(0, len(np.unique(clean)), len(clean))
 
@@ -341,19 +406,39 @@ DATA_SETS = (
     DataSet("digitsrandom", "the same, random labels", digits(_random_labels)),
     DataSet("tripled", "500 digits three times each with the same label, with a column of groups", tripled),
     DataSet("copies", "the easier embeddings three times each with the same label, 3,000 x 384", copies),
+    *(
+        DataSet(
+            f"{inputs}-{kind.__name__}{100 * rate:.0f}",
+            f"{inputs}, about {100 * rate:.0f} % wrong: {(kind.__doc__ or '').splitlines()[0]}",
+            following(inputs, kind, rate),
+            noise=INPUTS,
+        )
+        for inputs in FOLLOWED
+        for kind in verdict_noise.KINDS
+        for rate in (0.2, 0.4)
+    ),
+    *(DataSet(name, f"texts of real_noise, {name}", texts(name), "texts", noise=REAL) for name in TEXTS),
+    DataSet("sentiment", "film reviews with one person's label each, 4,999", make_sentiment, "texts", noise=REAL),
+    DataSet("newstext", "news with human labels as texts, 7,000", make_news_text, "news", noise=REAL),
     DataSet("hog", "HOG features of the photos, 1,000 x 624", make_hog, "cifar10", draws_like="photos"),
     DataSet("emb4000", "Gaussian embeddings, 4,000 x 384", embeddings("emb4000")),
-    DataSet("news", "news with human labels, TF-IDF, 7,000 x 400", make_news, "news"),
+    DataSet("news", "news with human labels, TF-IDF, 7,000 x 400", make_news, "news", noise=REAL),
     DataSet("photos", "a folder of 1,000 CIFAR-10 photos", make_photo_folder, "cifar10"),
     DataSet(
         "humanpatches",
         "random patches of 10,000 CIFAR-10 images with human labels",
         make_human_patches,
         "cifar10",
+        noise=REAL,
         draws_like="human",
     ),
     DataSet(
-        "human", "10,000 CIFAR-10 images with human labels, 40 epochs", make_human, "cifar10", {"train.epochs": 40}
+        "human",
+        "10,000 CIFAR-10 images with human labels, 40 epochs",
+        make_human,
+        "cifar10",
+        {"train.epochs": 40},
+        noise=REAL,
     ),
 )
 """Short ones first."""

@@ -4,6 +4,8 @@ import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from verdict_data import CLASS, INPUTS, REAL
+
 Row = dict[str, Any]
 
 MUST_KNOW = ("digits", "cancer", "iris", "csv12", "embeasy")
@@ -29,6 +31,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "off by": lambda row: percent(gap(row)),
     "holds": lambda row: "yes" if holds(row) else "NO",
     "claim": lambda row: row["claim"],
+    "in doubt": lambda row: "yes" if row["in_doubt"] else "no",
     "calibration error": lambda row: number(row["calibration_error"]),
     "flagged": lambda row: str(row["flagged"]),
     "precision": lambda row: number(row["precision"], 2),
@@ -179,13 +182,40 @@ def overall(rows: list[Row], judged: dict[str, dict[str, bool | None]]) -> Itera
     lacking = [data for data in MUST_KNOW if data in judged and data not in known]
     figure = f"{len(known)}: {', '.join(known)}" + (f"; not on {', '.join(lacking)}" if lacking else "")
     yield line(f"claims to know on 8 rows, {', '.join(MUST_KNOW)} among them", len(known) >= 8 and not lacking, figure)
-    held = sum(map(holds, rows))
-    yield line("intervals hold in 90 % of runs", held >= 0.9 * len(rows), f"{held} of {len(rows)}")
+    yield from by_noise(rows, line)
     worse = [f"{row['data']} {row['seed']}" for row in rows if row["right_after"] < row["right_before"]]
     yield line("export never worse, on any row and seed", not worse, ", ".join(worse) or "none worse")
     better = met("a third of errors gone")
     yield line("a third of the errors gone on 8 rows", len(better) >= 8, f"{len(better)}: {', '.join(better)}")
     yield from special(rows, line)
+
+
+def by_noise(rows: list[Row], line: Callable[[str, bool, str], str]) -> Iterator[str]:
+    """Yield what is wanted of intervals and doubt, by what mistakes depend on."""
+    for noise in (CLASS, INPUTS):
+        own = [row for row in rows if row["noise"] == noise]
+        if own:
+            missed = [f"{row['data']} {row['seed']}" for row in own if not holds(row)]
+            figure = f"{len(own) - len(missed)} of {len(own)}" + (f"; not {', '.join(missed)}" if missed else "")
+            yield line(f"{noise}: intervals hold in 95 % of runs", len(missed) <= 0.05 * len(own), figure)
+    real = [row for row in rows if row["noise"] == REAL]
+    if real:
+        missed = sorted({row["data"] for row in real if not holds(row)})
+        yield line("real: intervals hold on all sets but one", len(missed) <= 1, ", ".join(missed) or "none missed")
+    alarms = [f"{row['data']} {row['seed']}" for row in rows if row["noise"] == CLASS and row["in_doubt"]]
+    total = sum(row["noise"] == CLASS for row in rows)
+    figure = f"{len(alarms)} of {total}" + (f": {', '.join(alarms)}" if alarms else "")
+    yield line("class: doubt in at most 10 % of runs", len(alarms) <= 0.1 * total, figure)
+    for noise in (INPUTS, REAL):
+        own = [row for row in rows if row["noise"] == noise]
+        silent = [f"{row['data']} {row['seed']}" for row in own if not row["in_doubt"]]
+        off = [
+            name
+            for name, row in zip(silent, (row for row in own if not row["in_doubt"]), strict=True)
+            if gap(row) > 0.05
+        ]
+        if own:
+            yield f"- {noise}: no doubt in {len(silent)} of {len(own)} runs, of which {len(off)} are off by over 5 points"
 
 
 def special(rows: list[Row], line: Callable[[str, bool, str], str]) -> Iterator[str]:

@@ -5,6 +5,8 @@
         some rows; --list names them all, the long ones last
     python benchmarks/verdicts.py --seeds 1 --only iris --method elr --set train.epochs=50 --out DIR
         other settings than the defaults; kept apart from the results of the defaults
+    python benchmarks/verdicts.py --seeds 1 --noise real --texts FOLDER --news FOLDER --looks 200 --out DIR
+        labels by rules, word lists and people, and what random looks at them settle
     python benchmarks/verdicts.py --seeds 1 --second-opinion-only --out DIR
         without training: judge by the second opinion alone
     python benchmarks/verdicts.py --seeds 1 --rejudge --out DIR
@@ -15,7 +17,8 @@
         what logistic regression reaches on the Gaussian sets, beside what it should
 
 CIFAR-10 is the folder with train.parquet from the Hugging Face hub (columns img, label and
-human_label), news the one with train.csv of NoisyAG-News (text, label, clean_label). DIR/data has
+human_label), news the one with train.csv of NoisyAG-News (text, label, clean_label), texts one with
+files of the same columns, such as youtube.csv, whose labels come from rules. DIR/data has
 the data as a user would have them, DIR/runs the runs, DIR/verdicts.jsonl a line for every result:
 stop and start at will. Clean labels are for measuring only.
 
@@ -39,7 +42,8 @@ from typing import Any
 import numpy as np
 import verdict_targets
 from cleanlab_best import cleanlab_best, predict_by_folds
-from verdict_data import DATA_SETS, GAUSSIANS, DataSet, make_rng, read_truth
+import verdict_looks
+from verdict_data import CLASS, DATA_SETS, GAUSSIANS, INPUTS, REAL, DataSet, make_rng, read_truth
 
 Row = dict[str, Any]
 
@@ -57,6 +61,9 @@ def main() -> None:
         print(verdict_targets.header(list(verdict_targets.COLUMNS)))
         rows = list(measured(options))
         print("", *verdict_targets.mean_table(rows), "", *verdict_targets.wanted(rows), sep="\n")
+        looked = [{"data": row["data"], "seed": row["seed"], **one} for row in rows for one in row.get("by_looks", ())]
+        if looked:
+            print("", *verdict_looks.table(looked), sep="\n")
 
 
 def parse() -> argparse.Namespace:
@@ -68,6 +75,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the rows")
     parser.add_argument("--cifar10", type=Path, metavar="FOLDER", help="without it there are no photos")
     parser.add_argument("--news", type=Path, metavar="FOLDER", help="without it there are no news")
+    parser.add_argument("--texts", type=Path, metavar="FOLDER", help="without it there are no texts labelled by rules")
+    parser.add_argument("--noise", choices=(CLASS, INPUTS, REAL), help="only rows with this kind of noise")
+    parser.add_argument("--looks", type=int, default=0, metavar="N", help="also draw N random samples of each size")
     parser.add_argument("--out", type=Path, default=Path("runs/verdicts"), metavar="DIR")
     parser.add_argument("--data", type=Path, metavar="DIR", help="where the data are kept; default OUT/data")
     parser.add_argument("--method", help="another method than the default")
@@ -83,10 +93,11 @@ def parse() -> argparse.Namespace:
 
 def measured(options: argparse.Namespace) -> Iterator[Row]:
     """Yield the figures of every data set and seed, and print each as a line of the table."""
-    folders = {"cifar10": options.cifar10, "news": options.news}
+    folders = {"cifar10": options.cifar10, "news": options.news, "texts": options.texts}
     is_kept = not (options.second_opinion_only or options.rejudge)
     before = read_results(options.out / "verdicts.jsonl") if is_kept else {}
-    for data_set in (one for one in DATA_SETS if one.name in options.only):
+    chosen = (one for one in DATA_SETS if one.name in options.only and options.noise in (None, one.noise))
+    for data_set in chosen:
         if data_set.needs and folders[data_set.needs] is None:
             print(f"(no {data_set.name}: it needs --{data_set.needs} FOLDER)", flush=True)
             continue
@@ -96,8 +107,9 @@ def measured(options: argparse.Namespace) -> Iterator[Row]:
             row = before.get((data_set.name, seed, variant))
             if row is None:
                 source = data_set.write(options.data or options.out / "data", seed, folders)
-                row = {"data": data_set.name, "seed": seed, "variant": variant}
-                found = measure(source, settings, options.out / "runs" / (variant or "default") / str(seed), options)
+                row = {"data": data_set.name, "noise": data_set.noise, "seed": seed, "variant": variant}
+                place = options.out / "runs" / (variant or "default") / str(seed)
+                found = measure(source, settings, place, options, with_rival=data_set.noise != INPUTS)
                 if found is None:
                     print(f"(no {data_set.name} {seed}: no finished run to judge again)", flush=True)
                     continue
@@ -133,11 +145,14 @@ def name_of(settings: dict[str, Any], data_set: DataSet, seed: int) -> str:
     return ",".join(f"{key}={value}" for key, value in settings.items() if own.get(key) != value).replace("/", "_")
 
 
-def measure(source: Path, settings: dict[str, Any], place: Path, options: argparse.Namespace) -> Row | None:
+def measure(
+    source: Path, settings: dict[str, Any], place: Path, options: argparse.Namespace, with_rival: bool
+) -> Row | None:
     """Judge one data set and measure the verdict; None if there is no run to judge again."""
     import surelabel
     from surelabel.api import make_config
     from surelabel.data import load_corpus
+    from surelabel.data.encoding.encode import encode_all
     from surelabel.runs.run_dir import RunDir
 
     config, finished = make_config(source, settings), RunDir(place / source.parent.name)
@@ -153,10 +168,14 @@ def measure(source: Path, settings: dict[str, Any], place: Path, options: argpar
         else:
             run, times = train(config, finished)
         row = figures(surelabel.audit(run), clean)
-    corpus = load_corpus(config.data)
+        if options.looks:
+            row["by_looks"] = list(verdict_looks.looks(run, clean, options.looks))
+    corpus = encode_all(load_corpus(config.data))
     given = np.array(corpus.class_names)[corpus.train.label.numpy()]
     wrong = given != np.array([clean[name] for name in corpus.train.ids])
-    best = cleanlab_best(source, corpus, wrong) or dict.fromkeys(("auroc", "average_precision", "model", "left_out"))
+    best = (cleanlab_best(source, corpus, wrong) if with_rival else None) or dict.fromkeys(
+        ("auroc", "average_precision", "model", "left_out")
+    )
     rival = {"cleanlab": best["auroc"], "cleanlab_average_precision": best["average_precision"]}
     return row | rival | {"cleanlab_model": best["model"], "cleanlab_left_out": best["left_out"]} | times
 
@@ -200,6 +219,7 @@ def figures(audit: Any, clean_by_id: dict[str, str]) -> Row:
         "rate": audit.noise_rate.rate,
         "low": low,
         "high": high,
+        "in_doubt": bool(audit.may_follow_inputs),
         "claim": "cannot tell" if not audit.can_tell else "roughly" if audit.is_rough else "known",
         "calibration_error": found["calibration_error"],
         "flagged": int(flagged.sum()),
@@ -226,16 +246,18 @@ def measure_finished(folder: str) -> Row:
 def judge_untrained(config: Any, folder: Path) -> Any:
     """Write a run that was judged without training: by the second opinion alone."""
     from surelabel.runs.samples import TRUE_CLASS, TopK
+    from surelabel.data.encoding.encode import encode_all
     from surelabel.training import build
     from surelabel.training.second_opinion import feature_sets, groups_of, look_around
     from surelabel.verdicts.judgement import judge
     from surelabel.verdicts.probe import second_opinion
 
-    corpus, _ = build.corpus(config.data, config.noise, config.train.seed)
+    corpus = encode_all(build.corpus(config.data, config.noise, config.train.seed)[0])
     rows, given, seed = corpus.train, corpus.train.label.numpy(), config.train.seed
     features = feature_sets([rows], seed)
     group = look_around(features, groups_of([rows]), seed).group
-    opinion = second_opinion(features, given, corpus.num_classes, seed, group=group)
+    shared_scale = corpus.has_term_weights
+    opinion = second_opinion(features, given, corpus.num_classes, seed, group=group, keep_scale=shared_scale)
     assert opinion is not None, "these data are too large"
     judgement = judge(opinion.logits, given, seed=seed)
     uniform = TopK.from_dense(np.full(opinion.logits.shape, 1 / corpus.num_classes), given)
@@ -255,12 +277,14 @@ def judge_untrained(config: Any, folder: Path) -> Any:
         "p_wrong_high": judgement.high,
         TRUE_CLASS: judgement.true_class,
     }
-    return write_run(config, corpus, folder, columns, {"power": judgement.power})
+    described = {"power": judgement.power, "may_follow_inputs": judgement.may_follow_inputs}
+    return write_run(config, corpus, folder, columns, described)
 
 
 def rejudge(finished: Any, folder: Path) -> Any:
     """Copy a finished run and judge the copy again, by the second opinion and its training."""
     from surelabel.data import load_corpus
+    from surelabel.data.encoding.encode import encode_all
     from surelabel.runs.run_dir import OPINION_FILE, RunDir
     from surelabel.runs.samples import SOFT_COLUMNS, TRUE_CLASS, TopK
     from surelabel.training.second_opinion import judge_run
@@ -268,7 +292,7 @@ def rejudge(finished: Any, folder: Path) -> Any:
     shutil.copytree(finished.path, folder)
     run = RunDir(folder)
     config, samples = run.config(), run.samples()
-    corpus = load_corpus(config.data)
+    corpus = encode_all(load_corpus(config.data))
     lists = {f"{name}{end}" for name in (*SOFT_COLUMNS, TRUE_CLASS) for end in ("", "_classes")}
     columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in lists}
     columns |= {name: TopK.from_table(samples, name, corpus.num_classes) for name in SOFT_COLUMNS}
