@@ -11,7 +11,7 @@ Labels = np.ndarray
 
 
 def part(rng: Rng, x: np.ndarray, clean: Labels, rate: float) -> Labels:
-    """Draw new labels by a random linear map of the input: part-dependent noise (Xia et al., 2020)."""
+    """Draw labels by a random linear map of the input: part-dependent noise (Xia et al., 2020)."""
     from surelabel.noise.instance import probabilities
 
     scaled = standardise(x)
@@ -34,7 +34,7 @@ def hard(rng: Rng, x: np.ndarray, clean: Labels, rate: float) -> Labels:
 
 
 def margin(rng: Rng, x: np.ndarray, clean: Labels, rate: float) -> Labels:
-    """Give second classes the more often, the smaller the margin is (as in PMD, Zhang et al., 2021)."""
+    """Give second classes the more often, the smaller the margin is (as PMD, Zhang et al., 2021)."""
     gap, second = margins(predict(rng, x, clean), clean)
     p = (1 - np.clip(gap, 0, 1)) ** 2
     p = np.minimum(0.6, p * rate / max(p.mean(), 1e-9))
@@ -42,7 +42,7 @@ def margin(rng: Rng, x: np.ndarray, clean: Labels, rate: float) -> Labels:
 
 
 def rule(rng: Rng, x: np.ndarray, clean: Labels, rate: float) -> Labels:
-    """Label everything by a model of a few columns and rows, wrong about as often as the rate says."""
+    """Label everything by a model of a few columns and rows, wrong about as often as wanted."""
     few, found = max(10 * len(np.unique(clean)), 60), []
     for columns in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64):
         if columns <= x.shape[1]:

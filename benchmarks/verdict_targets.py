@@ -215,7 +215,8 @@ def by_noise(rows: list[Row], line: Callable[[str, bool, str], str]) -> Iterator
             if gap(row) > 0.05
         ]
         if own:
-            yield f"- {noise}: no doubt in {len(silent)} of {len(own)} runs, of which {len(off)} are off by over 5 points"
+            share = f"no doubt in {len(silent)} of {len(own)} runs"
+            yield f"- {noise}: {share}, of which {len(off)} are off by over 5 points"
 
 
 def special(rows: list[Row], line: Callable[[str, bool, str], str]) -> Iterator[str]:

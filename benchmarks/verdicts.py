@@ -5,8 +5,8 @@
         some rows; --list names them all, the long ones last
     python benchmarks/verdicts.py --seeds 1 --only iris --method elr --set train.epochs=50 --out DIR
         other settings than the defaults; kept apart from the results of the defaults
-    python benchmarks/verdicts.py --seeds 1 --noise real --texts FOLDER --news FOLDER --looks 200 --out DIR
-        labels by rules, word lists and people, and what random looks at them settle
+    python benchmarks/verdicts.py --seeds 1 --noise real --texts FOLDER --looks 200 --out DIR
+        labels by rules and word lists, and what random looks at them settle
     python benchmarks/verdicts.py --seeds 1 --second-opinion-only --out DIR
         without training: judge by the second opinion alone
     python benchmarks/verdicts.py --seeds 1 --rejudge --out DIR
@@ -40,9 +40,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import verdict_looks
 import verdict_targets
 from cleanlab_best import cleanlab_best, predict_by_folds
-import verdict_looks
 from verdict_data import CLASS, DATA_SETS, GAUSSIANS, INPUTS, REAL, DataSet, make_rng, read_truth
 
 Row = dict[str, Any]
@@ -245,8 +245,8 @@ def measure_finished(folder: str) -> Row:
 
 def judge_untrained(config: Any, folder: Path) -> Any:
     """Write a run that was judged without training: by the second opinion alone."""
-    from surelabel.runs.samples import TRUE_CLASS, TopK
     from surelabel.data.encoding.encode import encode_all
+    from surelabel.runs.samples import TRUE_CLASS, TopK
     from surelabel.training import build
     from surelabel.training.second_opinion import feature_sets, groups_of, look_around
     from surelabel.verdicts.judgement import judge

@@ -139,7 +139,12 @@ def _write(
         console.tell(f"note: {text}")
     if json:
         before, after = written.cleaned.expected_right or (None, None)
-        more = {"expected_right_before": before, "expected_right_after": after, "doubt": written.cleaned.doubt}
+        more = {
+            "expected_right_before": before,
+            "expected_right_after": after,
+            "expected_right_between": written.cleaned.right_between,
+            "doubt": written.cleaned.doubt,
+        }
         listed = {"removed": REMOVE, "unsure": UNSURE}
         more |= {name: len(written.cleaned.list_decisions(action)) for name, action in listed.items()}
         console.say_json({"export": written.folder, **written.counts, **more})
@@ -154,6 +159,7 @@ def _write(
 def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) -> None:
     """Print the counts, the expected number of right labels, and what to review first."""
     from surelabel.runs.decisions import REMOVE, UNSURE
+    from surelabel.verdicts.corrections import REVIEW
 
     counts, cleaned = written.counts, written.cleaned
     parts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if name != "rows")
@@ -169,11 +175,13 @@ def _say_counts(run: Path, table: "Audit", written: "Exported", has_more: bool) 
     if cleaned.expected_right is not None:
         before, after = cleaned.expected_right
         of = f"{len(table):,}" if len(cleaned) == len(table) else f"{len(table):,} and {len(cleaned):,}"
-        console.say(f"Labels expected to be right: {before:,.0f} before, {after:,.0f} after, of {of}")
+        ends = " to ".join(f"{end:,.0f}" for end in cleaned.right_between or ())
+        console.say(f"Labels expected to be right: {before:,.0f} before, {after:,.0f} after ({ends}), of {of}")
     else:
         console.say("Labels expected to be right: not known, before or after")
     if cleaned.doubt is not None:
-        console.say_prose(f"No suggestion was accepted: {cleaned.doubt}.")
+        doubt = cleaned.doubt.replace(REVIEW, f"surelabel review {shlex.quote(str(run))}")
+        console.say_prose(f"No suggestion was accepted: {doubt}.")
     if counts["review_first"]:
         place = shlex.quote(str(run))
         count = counts["review_first"]

@@ -25,6 +25,7 @@ CLASS_CAP = 0.5
 """The default of the largest fraction of the labels of a class that may change."""
 AFTER_SAMPLE = 0.68
 """Confidence that accepting does no harm, once a random sample has recalibrated P(wrong)."""
+REVIEW = "surelabel review RUN"
 MOST_LOOKS, LOOKS_A_MINUTE = 40, 10
 """Suspects to look at where mistakes may follow the inputs, and how many take a minute."""
 MOST = 0.5
@@ -103,7 +104,7 @@ def _is_likely(audit: "Audit", p_suggested: np.ndarray) -> np.ndarray:
 
 def _doubt(audit: "Audit", p_suggested: np.ndarray, wanted: np.ndarray, likely: np.ndarray) -> str | None:
     """Return why the audit as a whole is not reliable; None if it is."""
-    if not wanted.any():
+    if not wanted.any() and not audit.is_doubtful:
         return None
     low, high = audit.noise_rate.interval or (0.0, 1.0)
     if not audit.is_calibrated:
@@ -129,11 +130,12 @@ def _doubt(audit: "Audit", p_suggested: np.ndarray, wanted: np.ndarray, likely: 
 
 def _check_first(num_suspects: int) -> str:
     """Return what has to be looked at before suggestions can be accepted."""
-    count = min(num_suspects, MOST_LOOKS)
+    count = num_suspects if 0 < num_suspects <= MOST_LOOKS else MOST_LOOKS
+    what, option = ("suspects", "") if count == num_suspects else ("random labels", f" --random {count}")
     minutes = max(1, round(count / LOOKS_A_MINUTE))
     return (
-        f"mistakes may follow the inputs, so look at the first {count} of {num_suspects:,} suspects before "
-        f"({minutes} minute{'s'[: minutes != 1]}: surelabel review RUN); what proves right is then accepted"
+        f"mistakes may follow the inputs, so look at {count} {what} first (about {minutes} "
+        f"minute{'s'[: minutes != 1]}: {REVIEW}{option}); what then proves right is accepted"
     )
 
 
