@@ -48,7 +48,9 @@ COUNTS_AS = 0.5
 WIDER = 0.7
 """Tails are cut by this factor, because no curve of either family is quite right."""
 NUM_STEPS = 40
-NUM_POINTS = 801
+NEGLIGIBLE = 1e-6
+"""Curves with smaller weights are left out of the number of wrong labels."""
+NUM_POINTS = 501
 """Numbers of wrong labels at which their distribution is computed, at most."""
 
 
@@ -74,6 +76,8 @@ class Curves:
         self.p_wrong = np.concatenate([first[0], second[0]]).clip(LEAST, 1 - LEAST)
         """(G, B) what each curve says of each bin."""
         self.log_wrong, self.log_right = np.log(self.p_wrong), np.log1p(-self.p_wrong)
+        self.order = self.p_wrong.argsort(0)
+        """(G, B) the curves by rising P(wrong), for each bin."""
         weights = (0.0, 1.0) if in_doubt else (1 - ONLY_RANKED, ONLY_RANKED)
         with np.errstate(divide="ignore"):
             self.prior = np.concatenate(
@@ -155,7 +159,7 @@ class Posterior:
 
     def numbers(self) -> tuple[Array, Array]:
         """Return (M,) numbers of wrong labels among those left, and P(at most so many)."""
-        kept = self.weights > LEAST
+        kept = self.weights > NEGLIGIBLE
         curves, weights = self.curves.p_wrong[kept], self.weights[kept]
         mean, spread = curves @ self.left, np.sqrt(np.maximum((curves * (1 - curves)) @ self.left, 0.25))
         points = np.unique(np.round(np.linspace(0, self.left.sum(), NUM_POINTS)))
@@ -165,7 +169,7 @@ class Posterior:
     def rows(self) -> Rows:
         """Return P(wrong) of all rows with bounds: log odds move as they do in their bins."""
         mean = self.weights @ self.curves.p_wrong
-        order = self.curves.p_wrong.argsort(0)
+        order = self.curves.order
         reached = np.cumsum(self.weights[order], axis=0)
         ends = []
         for level in (WIDER * 0.025, 1 - WIDER * 0.025):

@@ -134,13 +134,14 @@ class Updater:
         family = None if contradicts or self.in_doubt else found.by_verdict()
         model = Calibration(*self._settle(self.rows, answers, outside)).interval(slice(None), LEVEL)
         # A skipped label may be right or wrong, so both are tried.
-        tried = [self.curves.after(rows, wrong | (skipped & both), known) for both in (False, True)]
+        either = (False, True) if skipped.any() else (False,)
+        tried = [self.curves.after(rows, wrong | (skipped & as_wrong), known) for as_wrong in either]
         numbers = [(one if family is None else one.by_verdict()).numbers() for one in tried]
         combined = Combined(
             sample,
             model,
             numbers[0][0] + float(answers.is_wrong.sum()),
-            (numbers[0][1], numbers[1][1]),
+            (numbers[0][1], numbers[-1][1]),
             contradicts,
             None if family is None else model,
         )
