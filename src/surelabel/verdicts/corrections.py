@@ -23,7 +23,7 @@ LIKELY = 0.5
 """A suggestion is safe if it is right with at least this probability."""
 CLASS_CAP = 0.5
 """The default of the largest fraction of the labels of a class that may change."""
-AFTER_SAMPLE = 0.68
+AFTER_SAMPLE = 0.8
 """Confidence that accepting does no harm, once a random sample has recalibrated P(wrong)."""
 REVIEW = "surelabel review RUN"
 MOST_LOOKS, LOOKS_A_MINUTE = 40, 10

@@ -59,6 +59,8 @@ def as_dict(audit: "Audit") -> dict[str, Any]:
         "review": _review(audit),
         "measures": audit.measures() or None,
         "basis": list(audit.basis),
+        "may_follow_inputs": audit.may_follow_inputs,
+        "can_tell": audit.can_tell,
         "drift": [drift.to_dict() for drift in audit.drifts],
         "warnings": audit.warnings,
     }
