@@ -102,6 +102,9 @@ class TestStrongNetwork:
         before, after = (share * found["rows"] for share in shares_right(run))
         assert found["expected_right_before"] == pytest.approx(before, rel=0.05)
         assert found["expected_right_after"] == pytest.approx(after, rel=0.05)
+        least, most = found["expected_right_between"]
+        assert least <= after <= most
+        assert least < found["expected_right_after"] < most
         assert f"{found['expected_right_before']:,.0f} before" in done("export", run)
 
     def test_a_decision_counts_as_right(self, stored, done):

@@ -137,23 +137,8 @@ def choose(
     at[by == "nobody"] = ""
     columns = {name: rows[name] for name in ("id", "suggested", "probability", "split")} | {"p_wrong": p_given_wrong}
     columns |= {"given": original, "label": label, "decided_by": by, "decided_at": at, "changed": label != original}
-    is_same, is_looked = label == given, (by == "person") & ~_is_bulk(audit)
-    p_suggested, (low, high) = (
-        audit.ranked(audit.p_suggested)[order],
-        (end[order] for end in audit.calibration.bounds()),
-    )
-    p_other = np.where(label == suggested, p_suggested, p_wrong - p_suggested)
-    p_right, least, most = (
-        np.where(is_same, 1 - if_same, np.minimum(1, p_other * ratio))
-        for if_same, ratio in ((p_wrong, 1.0), (high, _ratio(low, p_wrong)), (low, _ratio(high, p_wrong)))
-    )
-    expected_right = right_between = None
-    if audit.can_tell:
-        expected_right = _expected_right(is_looked, is_same, (1 - p_wrong, p_right), kept)
-        right_between = (
-            _expected_right(is_looked, is_same, (least, least), kept)[1],
-            _expected_right(is_looked, is_same, (most, most), kept)[1],
-        )
+    is_looked = (by == "person") & ~_is_bulk(audit)
+    expected_right, right_between = _count_right(audit, order, rows, label, is_looked, kept)
     ordered = {name: columns[name][kept] for name in COLUMNS}
     losing = losing_classes(given, taken, audit.class_names)
     warnings = (*_warn_of_damage(audit), *_warn_of_unknown_rows(unknown), *_warn_of_lost_classes(losing))
@@ -180,24 +165,35 @@ def _splits_to_change(split: np.ndarray, rewrite: Collection[str]) -> list[str]:
     return [TRAINING_SPLIT, *rewrite]
 
 
-def _expected_right(
-    is_looked: np.ndarray, is_same: np.ndarray, p_right: tuple[np.ndarray, np.ndarray], kept: np.ndarray
-) -> tuple[float, float]:
-    """Sum the probabilities `p_right` that labels are right, before and after.
+def _count_right(
+    audit: Audit,
+    order: np.ndarray,
+    rows: Mapping[str, np.ndarray],
+    label: np.ndarray,
+    is_looked: np.ndarray,
+    kept: np.ndarray,
+) -> tuple[tuple[float, float] | None, tuple[float, float] | None]:
+    """Return how many labels are probably right before and after, and the bounds of the latter.
 
-    Those that a person looked at and decided on count as right; those decided on in bulk are what
-    the model believes. Labels of rows that are not `kept` count as wrong before, and not at all
-    after.
+    Both are None if the audit cannot tell. Labels that a person looked at and decided on count as
+    right; those decided on in bulk are what the model believes. Labels of rows that are not `kept`
+    count as wrong before, and not at all after.
     """
-    before = np.where(is_looked, is_same & kept, p_right[0]).astype(np.float64)
-    after = np.where(is_looked, 1.0, p_right[1]).astype(np.float64)
-    return float(before.sum()), float(after[kept].sum())
+    if not audit.can_tell:
+        return None, None
+    p_wrong, is_same = rows["p_wrong"], label == rows["given"]
+    p_suggested = audit.ranked(audit.p_suggested)[order]
+    p_other = np.where(label == rows["suggested"], p_suggested, p_wrong - p_suggested)
+    low, high = (end[order] for end in audit.calibration.bounds())
+    before = np.where(is_looked, is_same & kept, 1 - p_wrong).astype(np.float64).sum()
 
+    def after(if_same: np.ndarray, if_changed: np.ndarray) -> float:
+        """Sum P(right) of the labels after, from P(wrong) of kept ones and of changed ones."""
+        p_changed = np.minimum(1, p_other * if_changed / np.maximum(p_wrong, np.finfo(np.float32).tiny))
+        p_right = np.where(is_looked, 1.0, np.where(is_same, 1 - if_same, p_changed))
+        return float(p_right[kept].sum())
 
-def _ratio(end: np.ndarray, p_wrong: np.ndarray) -> np.ndarray:
-    """Return (N,) how a bound of P(wrong) compares with it."""
-    ratio: np.ndarray = end / np.maximum(p_wrong, np.finfo(np.float32).tiny)
-    return ratio
+    return (float(before), after(p_wrong, p_wrong)), (after(high, low), after(low, high))
 
 
 def _is_bulk(audit: Audit) -> np.ndarray:
