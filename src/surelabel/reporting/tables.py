@@ -93,7 +93,7 @@ def classes_table(run: ReportedRun) -> Table:
     given, suggested = run.class_numbers("given"), run.class_numbers("suggested")
     total, suspicious = (np.bincount(numbers, minlength=size) for numbers in (given, given[run.is_suspicious]))
     to_class = np.bincount(suggested[run.is_suspicious], minlength=size)
-    header = ["Class", "Labels", "Look wrong", "Probably wrong (interval)", "Suggested for other labels"]
+    header = ["Class", "Labels", "Look wrong", "Estimated wrong (interval)", "Suggested for other labels"]
     rates = run.audit.class_rates
     rows = [
         [name, total[number], suspicious[number], rate_text(rates[name]), to_class[number]]

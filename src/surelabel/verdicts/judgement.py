@@ -55,6 +55,8 @@ FEW = 0.005
 """Fraction of wrong labels that makes no difference to that."""
 FOLLOWING = 4.0
 """In doubt, how many times as many labels may be wrong as unclear inputs could hide."""
+MOST_RAISED = 0.9
+"""How far upper bounds are raised to 1 at most: so some rows stay surer than others."""
 
 
 @dataclass(frozen=True)
@@ -140,9 +142,9 @@ def _may_follow_inputs(p_wrong: Array, unclear: Array, hidden: Array) -> bool:
 def _raise_all(p_wrong: Array, high: Array, judged: Labels) -> Array:
     """Return upper bounds for mistakes that follow the inputs: no row is certain to be right."""
     mean = high[judged].mean()
-    most = min(1.0, p_wrong[judged].mean() + FOLLOWING * (mean - p_wrong[judged].mean()))
+    most = p_wrong[judged].mean() + FOLLOWING * (mean - p_wrong[judged].mean())
     raised = high.copy()
-    raised[judged] += (most - mean) / max(1 - mean, LEAST) * (1 - high[judged])
+    raised[judged] += min(MOST_RAISED, (most - mean) / max(1 - mean, LEAST)) * (1 - high[judged])
     return raised
 
 

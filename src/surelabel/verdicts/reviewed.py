@@ -13,15 +13,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
-from scipy.stats import beta, betabinom
+from scipy.special import betaincinv, betaln, expit, logit
 
 from surelabel.verdicts.calibration import Calibration
-from surelabel.verdicts.curve import fit_falling
 from surelabel.verdicts.random_sample import LEVEL, Combined, Sample
 from surelabel.verdicts.recalibration import CONTRADICTED, LEAST, QUANTILE, Curves, Rows, score_of
 
 Mask = NDArray[np.bool_]
+Array = NDArray[Any]
 Positions = NDArray[np.integer[Any]]
 
 LOOKS_AT_ONCE = 10
@@ -165,14 +164,12 @@ def _follow_suspects(rows: Rows, looked: Positions, wrong: Mask) -> Rows:
     counts_as = np.clip(mean * (1 - mean) / spread**2 - 1, LEAST_LOOKS, MOST_LOOKS)
     size = np.array([len(group) for group in groups])
     num_wrong = np.array([wrong[group].sum() for group in groups])
-    evidence = [
-        betabinom.logpmf(num_wrong, size, count * mean, count * (1 - mean)) for count in (counts_as, LEAST_LOOKS)
-    ]
+    evidence = [_evidence(mean, count, num_wrong, size) for count in (counts_as, LEAST_LOOKS)]
     counts_as = np.where(evidence[1] - evidence[0] > CONTRADICTION, LEAST_LOOKS, counts_as)
     first, second = counts_as * mean + num_wrong, counts_as * (1 - mean) + size - num_wrong
-    ends = (beta.ppf(level, first, second) for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
+    ends = (betaincinv(first, second, level) for level in ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     weights = counts_as + size
-    now = [fit_falling(values, weights).clip(LEAST, 1 - LEAST) for values in (first / (first + second), *ends)]
+    now = [_pool_falling(values, weights).clip(LEAST, 1 - LEAST) for values in (first / (first + second), *ends)]
     last = score[looked].min()
     places = np.concatenate([[last - REACH, last], [score[looked[group]].mean() for group in reversed(groups)]])
     moved = []
@@ -181,6 +178,27 @@ def _follow_suspects(rows: Rows, looked: Positions, wrong: Mask) -> Rows:
         shifts = np.interp(score, places, np.concatenate([[0.0, shift[0]], shift]))
         moved.append(expit(logit(values.astype(np.float64).clip(LEAST, 1 - LEAST)) + shifts))
     return moved[0], moved[1], moved[2]
+
+
+def _pool_falling(values: Array, weights: Array) -> Array:
+    """Return the nearest values (G,) that never rise.
+
+    scikit-learn's function changes the filters of warnings, which belong to the whole process.
+    """
+    pools: list[tuple[float, float, int]] = []
+    for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        pools.append((value, weight, 1))
+        while len(pools) > 1 and pools[-2][0] < pools[-1][0]:
+            (first, one, count), (second, other, more) = pools[-2:]
+            pools[-2:] = [((first * one + second * other) / (one + other), one + other, count + more)]
+    return np.concatenate([np.full(count, value) for value, _, count in pools])
+
+
+def _evidence(mean: Array, counts_as: Array | float, num_wrong: Array, size: Array) -> Array:
+    """Return how likely the answers are if the verdict counts as so many looks, as a logarithm."""
+    first, second = counts_as * mean, counts_as * (1 - mean)
+    found: Array = betaln(first + num_wrong, second + size - num_wrong) - betaln(first, second)
+    return found
 
 
 def _move_to(rows: Rows, is_decided: Mask, num_wrong: float) -> Rows:

@@ -29,7 +29,7 @@ STRONG = 0.75
 MAY_FOLLOW_INPUTS = (
     "Mistakes may follow the inputs, as those of rules, word lists, language models and tired people do: many more "
     "labels are unclear from their inputs than contradict the other rows. Models repeat such mistakes, so P(wrong) is "
-    "a rank here and no probability. To find out, check 100 labels at random on the review page."
+    "a rank here and no probability. To find out, check 40 labels at random on the review page, or better 100."
 )
 NARROW = 0.02
 """A narrower interval for a rate is shown with a decimal."""
@@ -197,11 +197,13 @@ def _random_labels(audit: "Audit") -> Iterator[str]:
         return
     low, high = sample.interval(audit.confidence)
     rate = Rate(sample.num_labels, 0, low, high)
-    part = f"{sample.size:,} labels" if sample.size == sample.num_drawn else f"first {sample.size:,} labels"
+    labels = f"{sample.size:,} label{'s'[: sample.size != 1]}"
+    part = labels if sample.size == sample.num_drawn else f"first {labels}"
+    verb = "is" if sample.num_wrong == 1 else "are"
     num_skipped = int(sample.is_skipped.sum())
     skipped = f"; {num_skipped:,} skipped, each may be either" if num_skipped else ""
     alone = _between(rate)[1:-1]
-    yield f"Of the {part} drawn at random, {sample.num_wrong:,} are wrong{skipped}: by them alone {alone}."
+    yield f"Of the {part} drawn at random, {sample.num_wrong:,} {verb} wrong{skipped}: by them alone {alone}."
 
 
 def _review(audit: "Audit") -> dict[str, Any] | None:
