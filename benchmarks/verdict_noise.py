@@ -34,7 +34,7 @@ def hard(rng: Rng, x: np.ndarray, clean: Labels, rate: float) -> Labels:
 
 
 def margin(rng: Rng, x: np.ndarray, clean: Labels, rate: float) -> Labels:
-    """Give second classes the more often, the smaller the margin is (as PMD, Zhang et al., 2021)."""
+    """Give second classes more often, the smaller the margin is (as PMD, Zhang et al., 2021)."""
     gap, second = margins(predict(rng, x, clean), clean)
     p = (1 - np.clip(gap, 0, 1)) ** 2
     p = np.minimum(0.6, p * rate / max(p.mean(), 1e-9))
