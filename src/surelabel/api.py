@@ -268,7 +268,7 @@ def audit(
     """Return the ranked table of a finished run; nothing is trained.
 
     A label looks wrong if P(wrong) is at least `min_probability`. Intervals are for `confidence`;
-    docs/results/calibration.md says how often they hold the truth. `annotators` is the rule by
+    docs/results/verdicts.md says how often they hold the truth. `annotators` is the rule by
     which one decision follows from those of several: last, majority or agree.
 
     With `data`, labelled rows of the same classes as in `fit`, the network of the run judges those
