@@ -96,7 +96,10 @@ def test_export_changes_nothing_before_suspects_were_looked_at(reviewed, done):
 def test_a_random_sample_tells_the_rate_and_which_labels_to_change(reviewed, done):
     run, journal, decide, given, clean = reviewed
     draw = journal.draw(150)
-    decide(random_order(draw.seed, [str(row) for row in range(SIZE)])[: draw.count], "random")
+    rows = random_order(draw.seed, [str(row) for row in range(SIZE)])[: draw.count]
+    decide(rows[:20], "random")
+    assert right_after(run, done, given, clean)[0]["changed_by_model"] == 0  # too few
+    decide(rows[20:], "random")
     audit = surelabel.audit(run)
     assert audit.can_tell
     assert not audit.is_doubtful

@@ -109,12 +109,11 @@ def _doubt(audit: "Audit", p_suggested: np.ndarray, wanted: np.ndarray, likely: 
     low, high = audit.noise_rate.interval or (0.0, 1.0)
     if not audit.is_calibrated:
         return "training did not tell right labels from wrong ones"
-    if audit.is_doubtful:
-        if not audit.is_vouched.any():
-            return _check_first(int(wanted.sum()))
-    elif not audit.can_tell:
+    if audit.may_follow_inputs and not _was_looked_at(audit):
+        return _check_first(int(wanted.sum()))
+    if not audit.is_doubtful and not audit.can_tell:
         return f"the audit cannot tell how many labels are wrong: between {100 * low:.0f} and {100 * high:.0f} %"
-    elif audit.combined is None and p_suggested[wanted].mean() < LIKELY:
+    if audit.combined is None and not audit.is_doubtful and p_suggested[wanted].mean() < LIKELY:
         # The best of many weak guesses are lucky guesses: they must not be accepted either.
         return "for most labels that look wrong, the network does not know a likely right one"
     rows = np.flatnonzero(likely)
@@ -126,6 +125,13 @@ def _doubt(audit: "Audit", p_suggested: np.ndarray, wanted: np.ndarray, likely: 
             "so accepting them could do more harm than good"
         )
     return None
+
+
+def _was_looked_at(audit: "Audit") -> bool:
+    """Return whether people looked at suspects, or at enough random labels."""
+    if audit.combined is None:
+        return bool(audit.is_vouched.any())
+    return audit.combined.sample.size >= min(MOST_LOOKS, audit.combined.sample.num_labels)
 
 
 def _check_first(num_suspects: int) -> str:
