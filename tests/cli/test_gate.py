@@ -15,11 +15,11 @@ HOSTILE = "a|b\x00<script>&`*\n\ud800"
 @pytest.mark.parametrize(
     ("name", "options", "code"),
     [
-        ("digits", ["--max-wrong", "0.25"], 0),
+        ("digits", ["--max-wrong", "0.27"], 0),
         ("digits", ["--max-wrong", "0.22"], 3),
         ("digits", ["--max-wrong", "0.22", "--accept-estimate"], 0),
         ("digits", ["--max-wrong", "0.02"], 1),
-        ("digits", ["--max-wrong", "0.25", "--class-max", "0.05"], 1),
+        ("digits", ["--max-wrong", "0.27", "--class-max", "0.05"], 1),
         ("photos", ["--max-wrong", "0.9"], 3),
         ("digits", [], 2),
         ("digits", ["--max-wrong", "2"], 2),

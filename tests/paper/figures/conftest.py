@@ -52,7 +52,14 @@ def written(
     target = 0.7 * np.eye(3, dtype=np.float32)[CORRECTED] + 0.1
     columns = {"id": ids, "split": splits, "given": GIVEN, "tau": TAU.astype(np.float32), "target": target}
     columns |= {"verdict": ["training"] * len(GIVEN), "prediction": CORRECTED, "probability": target}
-    columns |= {"quality": TAU, "p_wrong": 1 - TAU, "given_probability": TAU, "mean_given_probability": TAU}
+    columns |= {
+        "quality": TAU,
+        "p_wrong": 1 - TAU,
+        "p_wrong_low": 1 - TAU,
+        "p_wrong_high": 1 - TAU,
+        "given_probability": TAU,
+        "mean_given_probability": TAU,
+    }
     columns |= {"row": np.arange(len(GIVEN)), "mean_margin": TAU, "first_learned": GIVEN, "forgotten": GIVEN}
     run.write_table("samples.parquet", {**columns, "suggested": CORRECTED, "suggested_probability": target.max(1)})
     for epoch in range(1, epochs + 1):
