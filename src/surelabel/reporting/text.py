@@ -64,7 +64,7 @@ def key_figures(run: ReportedRun) -> Iterator[tuple[str, str]]:
     """Yield name and value of the few numbers that most readers look for."""
     yield "labels", f"{len(run.audit):,}"
     yield "look wrong", f"{run.num_suspicious:,}"
-    yield run.audit.claim, noise_rate_text(run)
+    yield run.audit.claim if run.audit.can_tell else "are wrong", noise_rate_text(run)
     test = accuracy_on_test(run.metrics)[1]
     if test:
         yield "test accuracy, last epoch", percent(test[-1])

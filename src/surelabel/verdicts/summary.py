@@ -134,7 +134,8 @@ def _worth_a_look(audit: "Audit") -> Iterator[str]:
         return
     ends = f"between {plan.low:,.0f} and {plan.high:,.0f}"
     if not audit.can_tell:
-        yield f"Look at the first {plan.budget:,}: {ends} are wrong."
+        known = "" if audit.is_doubtful else f": {ends} are wrong"
+        yield f"Look at the first {plan.budget:,}{known}."
         return
     every = "all wrong ones" if audit.review is None else "the wrong ones that are left"
     yield (
