@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from verdict_data import CLASS, INPUTS, REAL
@@ -18,6 +19,8 @@ COUNTED = ("AUROC ahead", "claims to know", "a third of errors gone")
 """Wishes that need not hold on every row: they are counted."""
 ROUNDING = 5e-4
 
+LEVELS = (0, 0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 1.01)
+"""Ends of ranges of P(wrong)."""
 COLUMNS: dict[str, Callable[[Row], str]] = {
     "data": lambda row: row["data"],
     "seed": lambda row: str(row["seed"]),
@@ -117,6 +120,23 @@ def mean_table(rows: list[Row]) -> Iterator[str]:
                 number(mean(own, "seconds"), 0),
             ]
         )
+
+
+def by_level(p_wrong: Any, wrong: Any) -> list[list[float]]:
+    """Return for each of the LEVELS how many labels it has, their sum of P(wrong), and the wrong ones."""
+    chosen = [(p_wrong >= low) & (p_wrong < high) for low, high in pairwise(LEVELS)]
+    return [[float(rows.sum()), float(p_wrong[rows].sum()), float(wrong[rows].sum())] for rows in chosen]
+
+
+def level_table(rows: list[Row]) -> Iterator[str]:
+    """Yield what P(wrong) said and what was true, over all rows with and without doubt."""
+    yield header(["doubt", *(f"{low:g} to {min(high, 1):g}" for low, high in pairwise(LEVELS))])
+    for in_doubt in (False, True):
+        own = [row["by_level"] for row in rows if row["in_doubt"] == in_doubt]
+        if own:
+            sums = [[sum(one[level][part] for one in own) for part in range(3)] for level in range(len(LEVELS) - 1)]
+            cells = [f"{said / n:.2f}: {true / n:.2f} ({n:,.0f})" if n else "-" for n, said, true in sums]
+            yield as_line(["yes" if in_doubt else "no", *cells])
 
 
 def passed(is_good: bool | None) -> str:

@@ -61,6 +61,7 @@ def main() -> None:
         print(verdict_targets.header(list(verdict_targets.COLUMNS)))
         rows = list(measured(options))
         print("", *verdict_targets.mean_table(rows), "", *verdict_targets.wanted(rows), sep="\n")
+        print("", *verdict_targets.level_table(rows), sep="\n")
         looked = [{"data": row["data"], "seed": row["seed"], **one} for row in rows for one in row.get("by_looks", ())]
         if looked:
             print("", *verdict_looks.table(looked), sep="\n")
@@ -219,6 +220,7 @@ def figures(audit: Any, clean_by_id: dict[str, str]) -> Row:
         "rate": audit.noise_rate.rate,
         "low": low,
         "high": high,
+        "by_level": verdict_targets.by_level(audit.columns["p_wrong"], wrong),
         "in_doubt": bool(audit.may_follow_inputs),
         "claim": "cannot tell" if not audit.can_tell else "roughly" if audit.is_rough else "known",
         "calibration_error": found["calibration_error"],
