@@ -123,7 +123,7 @@ def mean_table(rows: list[Row]) -> Iterator[str]:
 
 
 def by_level(p_wrong: Any, wrong: Any) -> list[list[float]]:
-    """Return for each of the LEVELS how many labels it has, their sum of P(wrong), and the wrong ones."""
+    """Return for each level the number of labels, their sum of P(wrong), and of wrong ones."""
     chosen = [(p_wrong >= low) & (p_wrong < high) for low, high in pairwise(LEVELS)]
     return [[float(rows.sum()), float(p_wrong[rows].sum()), float(wrong[rows].sum())] for rows in chosen]
 
