@@ -126,7 +126,7 @@ def opened(browser):
     yield open_page
     for context in contexts:
         context.close()
-    assert troubles == []
+    assert troubles == [], troubles
 
 
 @pytest.fixture

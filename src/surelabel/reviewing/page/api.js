@@ -58,8 +58,9 @@ const post = (address, body) =>
 
 export const getRun = () => request("/api/run");
 export const getRows = (filter, after, order, count = null) => request(`/api/rows?${query(filter, { after, order, count })}`);
+/** Rows of the random sample have no number: the page knows nothing of them that could change. */
 export const getProgress = (filter, order, numbers) =>
-  request(`/api/progress?${query(filter, { order, numbers: numbers.join(",") })}`);
+  request(`/api/progress?${query(filter, { order, numbers: numbers.filter(Number.isInteger).join(",") })}`);
 const queueOf = (row) => (row.is_blind ? "?queue=random" : "");
 export const getValues = (row) => request(`/api/values/${encodeURIComponent(row.split)}/${row.position}${queueOf(row)}`);
 export const getContent = (row) => request(`/api/content/${encodeURIComponent(row.split)}/${row.position}${queueOf(row)}`);
