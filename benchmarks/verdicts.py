@@ -153,7 +153,7 @@ def measure(
     import surelabel
     from surelabel.api import make_config
     from surelabel.data import load_corpus
-    from surelabel.data.encoding.encode import encode_all
+    from surelabel.encoding.encode import encode_all
     from surelabel.runs.run_dir import RunDir
 
     config, finished = make_config(source, settings), RunDir(place / source.parent.name)
@@ -247,7 +247,7 @@ def measure_finished(folder: str) -> Row:
 
 def judge_untrained(config: Any, folder: Path) -> Any:
     """Write a run that was judged without training: by the second opinion alone."""
-    from surelabel.data.encoding.encode import encode_all
+    from surelabel.encoding.encode import encode_all
     from surelabel.runs.samples import TRUE_CLASS, TopK
     from surelabel.training import build
     from surelabel.training.second_opinion import feature_sets, groups_of, look_around
@@ -286,7 +286,7 @@ def judge_untrained(config: Any, folder: Path) -> Any:
 def rejudge(finished: Any, folder: Path) -> Any:
     """Copy a finished run and judge the copy again, by the second opinion and its training."""
     from surelabel.data import load_corpus
-    from surelabel.data.encoding.encode import encode_all
+    from surelabel.encoding.encode import encode_all
     from surelabel.runs.run_dir import OPINION_FILE, RunDir
     from surelabel.runs.samples import SOFT_COLUMNS, TRUE_CLASS, TopK
     from surelabel.training.second_opinion import judge_run

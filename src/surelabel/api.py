@@ -11,9 +11,9 @@ from surelabel import noise, verdicts
 from surelabel.config import RunConfig, validate
 from surelabel.console import Silent
 from surelabel.data.corpus import Corpus
-from surelabel.data.encoding import stored
 from surelabel.data.protected_files import list_configured_files
 from surelabel.data.sources import objects
+from surelabel.encoding import stored
 from surelabel.engine.loop import Interrupted, Progress
 from surelabel.engine.signals import stop_on_signals
 from surelabel.errors import ConfigError, RunError, SurelabelError, did_you_mean

@@ -10,7 +10,7 @@ from tally import Options, Tally
 
 TESTS = {
     "hostile run directory": ("tests/runs/test_hostile_run.py",),
-    "hostile encoder": ("tests/data/encoding/test_hostile_encoder.py",),
+    "hostile encoder": ("tests/encoding/test_hostile_encoder.py",),
     "outputs onto inputs": ("tests/cli/test_overwriting.py",),
     "hostile requests": (
         "tests/reviewing/test_access.py",

@@ -13,9 +13,9 @@ from surelabel import api
 from surelabel.config import RunConfig
 from surelabel.core.run import Verdict
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.encoding import stored
-from surelabel.data.encoding.encode import encode_all, find_encoder
 from surelabel.data.loader import batch_bounds
+from surelabel.encoding import stored
+from surelabel.encoding.encode import encode_all, find_encoder
 from surelabel.engine.record import SampleRecord
 from surelabel.engine.trajectory import Trajectory
 from surelabel.engine.verdict import CHUNK, HISTORY, chunk_columns, describe_rows, join_chunks

@@ -10,9 +10,8 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.benchmarks import BENCHMARKS, digits
+from surelabel.data.cells import UNENCODED, Cells, Encoder
 from surelabel.data.corpus import Corpus, Examples, finite_rows
-from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
-from surelabel.data.encoding.encode import attach_encoder
 from surelabel.data.groups import attach_groups
 from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.images.load import fit_to_shape
@@ -37,8 +36,7 @@ SOURCES: tuple[Source, ...] = (digits, *BENCHMARKS, array_files, table_file, par
 def load_corpus(config: DataConfig, data: Any = None, encoder: Encoder | None = None) -> Corpus:
     """Load the data set that `config` names, or the object for which it has a placeholder.
 
-    Text and categories become features by the `encoder` of a run, or by one that is fitted to the
-    training rows.
+    Text and the columns of tables stay cells; with the `encoder` of a run they are read for it.
     """
     with fitting_in_memory(config.source):
         return _load_corpus(config, data, encoder)
@@ -55,7 +53,7 @@ def _load_corpus(config: DataConfig, data: Any, encoder: Encoder | None) -> Corp
         tests = {name: _leave_out_not_finite(rows, config.test or config.source) for name, rows in tests.items()}
     relabelled, tests = relabel(attach_groups(parts, config), tests, config)
     parts, tests = merge_classes(relabelled, tests, config.merge_classes, before=parts)
-    corpus = attach_encoder(make_corpus(parts, tests, config), config, encoder)
+    corpus = make_corpus(parts, tests, config)
     corpus.validate(config.source)
     return corpus
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surelabel.data.encoding.cells import Cells
+from surelabel.data.cells import Cells
 from surelabel.reporting.reported_run import ReportedRun
 from surelabel.training.predictor import TrainedModel
 from surelabel.training.word_marks import Piece, can_mark, mark_words, shown

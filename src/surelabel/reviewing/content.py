@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from surelabel.data.cells import Cells
 from surelabel.data.corpus import Examples
-from surelabel.data.encoding.cells import Cells
 from surelabel.data.sources.tables.row_cells import RowCells, read_row_cells
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir

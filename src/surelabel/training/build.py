@@ -17,10 +17,11 @@ from surelabel.core.stages import seed_of
 from surelabel.core.tables import TableForm
 from surelabel.data import load_corpus
 from surelabel.data.augment import Augment, input_statistics
+from surelabel.data.cells import Encoder
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.encoding.cells import Encoder
 from surelabel.data.loader import Loader
 from surelabel.data.relabel import mark_trusted
+from surelabel.encoding.encode import attach_encoder
 from surelabel.errors import ConfigError
 from surelabel.models.network import Network
 from surelabel.training import second_opinion
@@ -43,7 +44,7 @@ def corpus(
     Noise goes into the labels of training and held-out rows. The `encoder` of an earlier run makes
     features of text; without it, one is fitted.
     """
-    loaded = load_corpus(data, given, encoder)
+    loaded = attach_encoder(load_corpus(data, given, encoder), data, encoder)
     if noise_config is None:
         return mark_trusted(loaded, data), None
     parts = loaded.labelled_parts

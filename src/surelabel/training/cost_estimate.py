@@ -24,9 +24,9 @@ from surelabel.core.mapped_store import MappedStore
 from surelabel.core.state import SampleStore
 from surelabel.data.corpus import Corpus
 from surelabel.data.duplicates import DuplicateGroup, find_duplicates, find_leaked_rows, hash_rows
-from surelabel.data.encoding.encode import encode_all
 from surelabel.data.inputs import Inputs
 from surelabel.data.neighbours import CHUNK_VALUES, MOST_ROWS
+from surelabel.encoding.encode import encode_all
 from surelabel.engine.loop import Interrupted
 from surelabel.engine.record import SampleRecord
 from surelabel.engine.signals import stop_on_signals

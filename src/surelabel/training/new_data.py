@@ -20,8 +20,8 @@ import torch
 
 from surelabel.core.run import Verdict
 from surelabel.data import read_labelled
+from surelabel.data.cells import Cells
 from surelabel.data.corpus import Examples, refuse_not_finite
-from surelabel.data.encoding.cells import Cells
 from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.inputs import Inputs
 from surelabel.data.neighbours import measure_distances

@@ -13,11 +13,11 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.core.tables import TableForm
 from surelabel.data import read_inputs
+from surelabel.data.cells import UNENCODED, Cells, Encoder
 from surelabel.data.corpus import refuse_not_finite
-from surelabel.data.encoding import stored
-from surelabel.data.encoding.cells import UNENCODED, Cells, Encoder
 from surelabel.data.inputs import Inputs, LazyInputs
 from surelabel.data.sources.tables import frames
+from surelabel.encoding import stored
 from surelabel.errors import RunError
 from surelabel.files import replace_csv
 from surelabel.models import Extractor

@@ -15,8 +15,8 @@ from surelabel.console import Silent
 from surelabel.core.collective import world_size
 from surelabel.core.method import Method
 from surelabel.data.corpus import Corpus
-from surelabel.data.encoding import stored
-from surelabel.data.encoding.encode import encode_all, find_encoder
+from surelabel.encoding import stored
+from surelabel.encoding.encode import encode_all, find_encoder
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Interrupted, Progress, Setup
 from surelabel.engine.signals import Stop

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from surelabel.config import DataConfig
-from surelabel.data.encoding.cells import Cells
+from surelabel.data.cells import Cells
 from surelabel.data.images.load import fit_to_shape, square_shape
 from surelabel.data.inputs import Inputs, LazyInputs, Shape
 from surelabel.data.sources.array_conversion import (

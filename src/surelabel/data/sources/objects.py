@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from surelabel.config import DataConfig
-from surelabel.data.encoding.cells import Cells
+from surelabel.data.cells import Cells
 from surelabel.data.inputs import Shape
 from surelabel.data.sources import arrays, torch_dataset
 from surelabel.data.sources.interface import ObjectSource, Parts, Rows

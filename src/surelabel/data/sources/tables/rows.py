@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from surelabel.config import DataConfig
-from surelabel.data.encoding.cells import UNENCODED, Cells
+from surelabel.data.cells import UNENCODED, Cells
 from surelabel.data.images.load import fit_to_shape, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.array_conversion import as_tensor

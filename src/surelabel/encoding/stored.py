@@ -5,10 +5,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from surelabel.config import one_line
-from surelabel.data.encoding.cells import Encoder
-from surelabel.data.encoding.columns import ColumnEncoder
-from surelabel.data.encoding.tfidf import TfidfEncoder
-from surelabel.data.encoding.transformer import TransformerEncoder
+from surelabel.data.cells import Encoder
+from surelabel.encoding.columns import ColumnEncoder
+from surelabel.encoding.tfidf import TfidfEncoder
+from surelabel.encoding.transformer import TransformerEncoder
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import ENCODER_FILE, ENCODER_TENSORS, RunDir
 

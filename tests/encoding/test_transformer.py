@@ -13,7 +13,7 @@ from surelabel import api
 from surelabel.config import DataConfig, validate
 from surelabel.core.torchvision_import import import_torchvision
 from surelabel.data import load_corpus
-from surelabel.data.encoding import transformer
+from surelabel.encoding import transformer
 from surelabel.errors import ConfigError, RunError
 
 

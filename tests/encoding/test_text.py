@@ -13,7 +13,7 @@ from tests.conftest import FAST_TEXT, make_texts, write_csv
 from surelabel import api
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
-from surelabel.data.encoding.cells import Cells
+from surelabel.data.cells import Cells
 from surelabel.errors import ConfigError, DataError
 
 TEXTS, GIVEN, CLEAN = make_texts(60)

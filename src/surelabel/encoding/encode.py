@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from surelabel.config import DataConfig
+from surelabel.data.cells import Cells, Encoder
 from surelabel.data.corpus import Corpus, Examples
-from surelabel.data.encoding.cells import Cells, Encoder
-from surelabel.data.encoding.columns import ColumnEncoder
-from surelabel.data.encoding.tfidf import TfidfEncoder
-from surelabel.data.encoding.transformer import TransformerEncoder
 from surelabel.data.inputs import Inputs
+from surelabel.encoding.columns import ColumnEncoder
+from surelabel.encoding.tfidf import TfidfEncoder
+from surelabel.encoding.transformer import TransformerEncoder
 from surelabel.errors import ConfigError
 
 

@@ -1,1 +1,0 @@
-"""Encoders: turn text, or columns of a table, into features; fitted on the training rows only."""

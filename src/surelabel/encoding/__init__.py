@@ -1,0 +1,1 @@
+"""Encoders: turn text, columns of a table or images into fixed features."""
