@@ -168,8 +168,8 @@ MAKERS: dict[str, Callable[[Folders], Arrays]] = {
 }
 
 _DIGITS, _TABLE = {"model": MLP, **SMALL}, {"model": MLP, **SMALL}
-_TINY = {"model": {"name": "mlp", "options": {"widths": [256]}}, **TINY}
-_SHORT = {"model": "fast_cnn", **SHORT}
+_TINY = {"model": {"name": "mlp", "options": {"widths": [256]}, "features": "none"}, **TINY}
+_SHORT = {"model": {"name": "fast_cnn", "features": "none"}, **SHORT}
 
 TASKS = (
     Task("digits20", _DIGITS, symmetric(0.2)),

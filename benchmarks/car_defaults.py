@@ -43,6 +43,7 @@ BASE = {
     "noise": {"kind": "symmetric", "rate": 0.4},
     "train.threads": 1,
     "train.second_opinion": False,
+    "model.features": "none",
 }
 
 COLUMNS = ("test", "best test", "memorised", "corrected", "t_y", "mean p_y", "margin", "tau", "quality")

@@ -97,6 +97,7 @@ def engine(x: np.ndarray, y: np.ndarray, epochs: int, augment: bool = True) -> F
     import surelabel
 
     settings = {"train.augment": augment, "optimiser.schedule": {"kind": "constant"}, "model.name": "fast_cnn"}
+    settings["model.features"] = "none"
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         run = surelabel.fit(

@@ -72,6 +72,7 @@ def configure(words: argparse.Namespace, method: str, epochs: int, seed: int, ch
     else:
         content["noise"] = {"kind": "symmetric", "rate": 0.4, "include_true_class": True}
     settings = {**RECIPES["fast"], "method": method, "train.epochs": epochs, "train.seed": seed, **changes}
+    settings["model.features"] = "none"
     if words.ablate:  # only the test accuracy of the last epoch matters
         settings |= {"train.evaluate_every": epochs, "train.second_opinion": False}
     if words.images:

@@ -249,17 +249,19 @@ def judge_untrained(config: Any, folder: Path) -> Any:
     """Write a run that was judged without training: by the second opinion alone."""
     from surelabel.encoding.encode import encode_all
     from surelabel.runs.samples import TRUE_CLASS, TopK
-    from surelabel.training import build
-    from surelabel.training.second_opinion import feature_sets, groups_of, look_around
+    from surelabel.training import build, pretrained
+    from surelabel.training.second_opinion import feature_sets, groups_of, look_around, sets_of_one_scale
     from surelabel.verdicts.judgement import judge
     from surelabel.verdicts.probe import second_opinion
 
-    corpus = encode_all(build.corpus(config.data, config.noise, config.train.seed)[0])
+    raw, _ = build.corpus(build.data_for(config), config.noise, config.train.seed)
+    config, raw = pretrained.attach(config, raw, lambda _text: None)
+    config, corpus = pretrained.settled(config), encode_all(raw)
     rows, given, seed = corpus.train, corpus.train.label.numpy(), config.train.seed
     features = feature_sets([rows], seed)
     group = look_around(features, groups_of([rows]), seed).group
-    shared_scale = corpus.has_term_weights
-    opinion = second_opinion(features, given, corpus.num_classes, seed, group=group, keep_scale=shared_scale)
+    one_scale = sets_of_one_scale(corpus)
+    opinion = second_opinion(features, given, corpus.num_classes, seed, group=group, one_scale=one_scale)
     assert opinion is not None, "these data are too large"
     judgement = judge(opinion.logits, given, seed=seed)
     uniform = TopK.from_dense(np.full(opinion.logits.shape, 1 / corpus.num_classes), given)
@@ -289,12 +291,14 @@ def rejudge(finished: Any, folder: Path) -> Any:
     from surelabel.encoding.encode import encode_all
     from surelabel.runs.run_dir import OPINION_FILE, RunDir
     from surelabel.runs.samples import SOFT_COLUMNS, TRUE_CLASS, TopK
+    from surelabel.training import pretrained
     from surelabel.training.second_opinion import judge_run
 
     shutil.copytree(finished.path, folder)
     run = RunDir(folder)
     config, samples = run.config(), run.samples()
-    corpus = encode_all(load_corpus(config.data))
+    config, raw = pretrained.attach(config, load_corpus(config.data), lambda _text: None)
+    corpus = encode_all(raw)
     lists = {f"{name}{end}" for name in (*SOFT_COLUMNS, TRUE_CLASS) for end in ("", "_classes")}
     columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in lists}
     columns |= {name: TopK.from_table(samples, name, corpus.num_classes) for name in SOFT_COLUMNS}

@@ -73,7 +73,7 @@ def profile_run(words: argparse.Namespace) -> None:
     clock.watch("verdict: second opinion", second_opinion, "judge_run")
     for name in ("write_json", "write_table", "write_tensors", "write_samples", "rewrite_metrics", "append_metrics"):
         clock.watch("writing files", RunDir, name)
-    settings = {"train.threads": words.threads}
+    settings = {"train.threads": words.threads, "model.features": "none"}
     with tempfile.TemporaryDirectory() as folder:
         surelabel.fit(words.data, f"{folder}/run", method=words.method, epochs=words.epochs, settings=settings)
         clock.time("audit", surelabel.audit)(f"{folder}/run")

@@ -20,6 +20,16 @@ def cache_of_its_own(tmp_path_factory):
     os.environ["SURELABEL_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+os.environ["SURELABEL_FEATURES"] = "none"
+"""`model.features: auto` means none, also in processes that tests start."""
+
+
+@pytest.fixture
+def pretrained_features(monkeypatch):
+    """Let `model.features: auto` take an installed network, as for users."""
+    monkeypatch.delenv("SURELABEL_FEATURES")
+
+
 @pytest.fixture
 def started_with(monkeypatch):
     """`started_with({"RANK": "1"})`: have these variables of a launcher and no others."""

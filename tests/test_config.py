@@ -43,12 +43,12 @@ FULL: dict[str, Any] = {
         "label_column": "class",
         "clean_column": "truth",
         "text_column": "words",
-        "text_model": "hf:tiny",
         "id_column": "key",
         "group": "patient",
         "category_columns": ["c"],
         "feature_columns": ["a", "b"],
         "image_size": 32,
+        "largest_size": 160,
         "crop": 28,
         "unreadable": "skip",
         "decode": "once",
@@ -76,9 +76,10 @@ FULL: dict[str, Any] = {
         "normalise_as": "data",
         "freeze": True,
         "backbone_rate": 0.1,
-        "cache_features": True,
+        "features": "timm:resnet18",
+        "feature_size": 160,
+        "train_on": "features",
         "mirror": True,
-        "head": [16],
     },
     "optimiser": {
         "name": "adamw",
@@ -220,7 +221,10 @@ class TestErrors:
             ({"train": {"device": "tpu"}}, "'auto', 'cpu', 'cuda' or 'mps', got 'tpu'"),
             ({"train": {"batch_size": 1}}, "train.batch_size: input should be greater than or equal to 2, got 1"),
             ({"train": 5}, "train: "),
-            ({"model": {"head": [8]}}, "model.head: needs model.cache_features=true, got [8]"),
+            ({"model": {"feature_size": 7}}, "model.feature_size: input should be greater than or equal to 8, got 7"),
+            ({"model": {"train_on": "pixels"}}, "model.train_on: input should be 'auto', 'inputs' or 'features'"),
+            ({"model": "hf:tiny"}, "set model.features"),
+            ({"model": {"name": "sentence:tiny"}}, "set model.features"),
             ({"model": {"backbone_rate": 0}}, "model.backbone_rate: input should be greater than 0, got 0"),
             (
                 {"noise": {"kind": "symetric"}},
@@ -367,7 +371,7 @@ class TestNotices:
         assert validate({**LEAST, "model": frozen}).notices() == []
         (text,) = validate({**LEAST, "model": {**frozen, "backbone_rate": 0.1}}).notices()
         assert text == "model.backbone_rate has no effect on a backbone that is frozen"
-        (text,) = validate({**LEAST, "model": {"cache_features": True}}).notices()
+        (text,) = validate({**LEAST, "model": {"freeze": True}}).notices()
         assert "frozen with random weights" in text
 
     @pytest.mark.parametrize("schedule", [{"kind": "cosine_restarts", "period": 5}, {"kind": "cosine"}])

@@ -4,6 +4,7 @@ import importlib
 import re
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,14 @@ def hide(package, monkeypatch):
     for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)
+    found = metadata.files
+
+    def files(name):
+        if name == package:
+            raise metadata.PackageNotFoundError(name)
+        return found(name)
+
+    monkeypatch.setattr(metadata, "files", files)
 
 
 @pytest.fixture
@@ -53,11 +62,12 @@ def features(blobs, text_table, runs, call, tmp_path):
         raise SurelabelError(error)
 
     return {
-        "vision": ("timm", lambda: command("fit", "digits", "--model", "timm:resnet18", *out)),
+        "photos": ("timm", lambda: command("fit", "digits", "--model", "timm:resnet18", *out)),
         "export": ("onnx", lambda: command("export", runs / "done", *out, "--onnx", tmp_path / "m.onnx")),
         "interop": ("pandas", lambda: surelabel.audit(runs / "done").to_frame()),
         "ray": ("ray", lambda: command("tune", blobs, "--method", "gce", "--ray", "auto", *out)),
-        "text": ("transformers", lambda: command("fit", text_table, "--model", "hf:some/model", *out)),
+        "words": ("wordllama", lambda: command("fit", text_table, "--features", "wordllama", *out)),
+        "text": ("transformers", lambda: command("fit", text_table, "--features", "hf:some/model", *out)),
         "tensorboard": ("tensorboard", lambda: command("fit", blobs, "--log", "tensorboard", *out)),
         "wandb": ("wandb", lambda: command("fit", blobs, "--log", "wandb", *out)),
         "trainer": ("transformers", lambda: surelabel.callbacks.record_trainer(None, None)),

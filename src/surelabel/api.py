@@ -94,7 +94,7 @@ def read_corpus(config: RunConfig, data: Any, run_dir: RunDir | None = None) -> 
     earlier = config.train.warm_start
     known = run_dir or (RunDir.open(earlier) if earlier is not None else None)
     encoder = None if known is None else stored.read(known)
-    return build.corpus(config.data, config.noise, config.train.seed, data, encoder)
+    return build.corpus(build.data_for(config), config.noise, config.train.seed, data, encoder)
 
 
 def fit(

@@ -10,7 +10,6 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -85,9 +84,6 @@ class DataConfig(Part):
     text_column: str | None = None
     """Tables: the column of text to train on; None finds one by its content, if there are neither
     images nor numbers or if it has a usual name such as text."""
-    text_model: str | None = Field(None, pattern=r"^(hf|sentence):.")
-    """Text: hf:NAME or sentence:NAME, a transformer on this machine whose features are trained on;
-    `--model` and `model` take it too. None is TF-IDF."""
     id_column: str | None = None
     """Tables: the column that identifies rows; None uses id, else the path or the row number."""
     group: str | None = None
@@ -100,6 +96,9 @@ class DataConfig(Part):
     """Tables: which of these are categories, even if they are numbers; None judges by content."""
     image_size: int | None = Field(None, ge=4, le=1024)
     """Short side after resizing; None keeps the size of images if all have the same."""
+    largest_size: int | None = Field(None, ge=4, le=1024)
+    """The most pixels per side without `image_size`; None is 64 for images that differ in size. For
+    a network with pretrained weights it is the size that the network was made for."""
     crop: int | None = Field(None, ge=4, le=1024)
     """Side of the window that networks see: anywhere in the image in training, its middle in tests.
     None is no window: images are cut to squares."""
@@ -212,8 +211,7 @@ class ModelConfig(Part):
     """The network."""
 
     name: str = "auto"
-    """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME,
-    for text hf:NAME or sentence:NAME;
+    """mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet, or timm:NAME;
     auto is an mlp for feature vectors, with hidden layers or without, whichever predicts held-out
     rows better; mlp for tiny images, fast_cnn for images of up to 64 pixels a side, and resnet18
     for larger ones."""
@@ -229,38 +227,33 @@ class ModelConfig(Part):
     """Whether the backbone and its batch-norm statistics stay fixed."""
     backbone_rate: float = Field(1.0, gt=0)
     """Factor on the learning rate of the backbone, for example 0.1 for pretrained weights."""
-    cache_features: bool = False
-    """Whether to run the frozen backbone once over all rows, without augmentation, and to train on
-    the features. They are cached on disk for later runs."""
+    features: str = "auto"
+    """Features of a pretrained network, which join the second opinion: auto, none, a name that
+    `surelabel backbones` lists, timm:NAME, NAME=FILE with weights, hf:NAME or sentence:NAME. auto
+    is the first one that pip has installed, for images and for text."""
+    feature_size: int | None = Field(None, ge=8, le=1024)
+    """Pixels per side at which a pretrained network sees images; None is the size that it was made
+    for."""
+    train_on: Literal["auto", "inputs", "features"] = "auto"
+    """What the network is trained on: the inputs, or these features. auto compares both on held-out
+    rows, or takes the features if the user named them."""
     mirror: bool = False
     """Whether to average over an image and its mirror image in tests and predictions, which then
     take twice as long."""
-    head: tuple[Annotated[int, Field(ge=1)], ...] = ()
-    """With cache_features: widths of fully connected layers between features and classifier."""
 
-    @field_validator("head")
+    @field_validator("name")
     @classmethod
-    def _require_cached_features(cls, value: tuple[int, ...], info: ValidationInfo) -> tuple[int, ...]:
-        if value and not info.data.get("cache_features"):
-            raise PydanticCustomError("head", "needs model.cache_features=true")
+    def _refuse_text_models(cls, value: str) -> str:
+        if value.startswith(("hf:", "sentence:")):
+            raise PydanticCustomError("text", "a model of text gives features: set model.features")
         return value
-
-    @property
-    def is_frozen(self) -> bool:
-        """Whether the backbone stays fixed."""
-        return self.freeze or self.cache_features
-
-    @property
-    def on_features(self) -> "ModelConfig":
-        """The network that trains on cached features."""
-        return ModelConfig(name="mlp", options={"widths": self.head})
 
     def notices(self) -> list[str]:
         """List valid settings that are probably mistakes."""
         found = []
-        if self.backbone_rate != 1 and self.is_frozen:
+        if self.backbone_rate != 1 and self.freeze:
             found.append("model.backbone_rate has no effect on a backbone that is frozen")
-        if self.weights is None and self.is_frozen:
+        if self.weights is None and self.freeze:
             found.append("the backbone is frozen with random weights; set model.weights to use trained ones")
         return found
 
@@ -434,18 +427,6 @@ class RunConfig(Part):
     model: ModelConfig = ModelConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
     train: TrainConfig = TrainConfig()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _take_text_model(cls, content: Any) -> Any:
-        """Move a model of text to the data: networks are trained on the features that it makes."""
-        model = content.get("model") if isinstance(content, dict) else None
-        name = model.get("name") if isinstance(model, dict) else model
-        if not isinstance(name, str) or not name.startswith(("hf:", "sentence:")):
-            return content
-        data = content.get("data")
-        inner = {**model, "name": "auto"} if isinstance(model, dict) else "auto"
-        return {**content, "data": {**data, "text_model": name} if isinstance(data, dict) else data, "model": inner}
 
     @field_validator("method", "model", mode="before")
     @classmethod

@@ -20,6 +20,8 @@ _MAX_REPEATED = 100_000
 COMMON = {
     "method": "method",
     "model": "model",
+    "features": "model.features",
+    "feature_size": "model.feature_size",
     "epochs": "train.epochs",
     "batch_size": "train.batch_size",
     "rate": "optimiser.rate",

@@ -9,7 +9,13 @@ from tests.conftest import write_csv
 from surelabel import api
 from surelabel.config import DataConfig
 from surelabel.data import load_corpus
+from surelabel.encoding.encode import attach_encoder
 from surelabel.errors import RunError
+
+
+def load_encoded(config, data=None):
+    """Read data and fit the encoder of its cells, as a run does."""
+    return attach_encoder(load_corpus(config, data), config)
 
 
 @pytest.fixture
@@ -18,7 +24,7 @@ def load(tmp_path):
 
     def read(columns, **options):
         source = write_csv(tmp_path / "t.csv", columns)
-        return load_corpus(DataConfig(source=str(source), **options))
+        return load_encoded(DataConfig(source=str(source), **options))
 
     return read
 

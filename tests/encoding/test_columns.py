@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.conftest import FAST_TEXT, write_csv
+from tests.encoding.conftest import load_encoded
 
 from surelabel import api
 from surelabel.config import DataConfig
-from surelabel.data import load_corpus
 from surelabel.errors import DataError
 
 AGES = ["20", "", "40", "NA", "60", "80"]
@@ -86,7 +86,7 @@ def test_typed_columns_of_parquet(tmp_path):
         "label": LABELS,
     }
     pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-    corpus = load_corpus(DataConfig(source=str(tmp_path / "t.parquet")))
+    corpus = load_encoded(DataConfig(source=str(tmp_path / "t.parquet")))
     names = ("age", "age is missing", "city is missing", "city=Bonn", "city=Rome", "sure")
     assert corpus.feature_names == names
     assert encoded(corpus.train)[:3] == [[1, 0, 0, 1, 0, 1], [4, 1, 0, 0, 1, 0], [3, 0, 1, 0, 0, 1]]
@@ -210,7 +210,7 @@ TEST = {"city": ["Oslo", "Bonn"], "age": [5.0, 6.0], "label": ["a", "b"]}
 def test_a_test_frame_is_read_like_the_training_frame():
     pandas = pytest.importorskip("pandas")
     data = {"train": pandas.DataFrame(TRAIN), "test": pandas.DataFrame(TEST)}
-    corpus = load_corpus(DataConfig(source="<frame>"), data)
+    corpus = load_encoded(DataConfig(source="<frame>"), data)
     assert corpus.feature_names == ("age", "age is missing", "city=Bonn", "city=Rome")
     assert encoded(corpus.tests["test"]) == [[5, 0, 0, 0], [6, 0, 1, 0]]
 
@@ -218,7 +218,7 @@ def test_a_test_frame_is_read_like_the_training_frame():
 def test_the_test_files_of_a_folder_are_read_like_its_training_files(tmp_path):
     pq.write_table(pa.table(TRAIN), tmp_path / "train-00000-of-00001.parquet")
     pq.write_table(pa.table(TEST), tmp_path / "test-00000-of-00001.parquet")
-    corpus = load_corpus(DataConfig(source=str(tmp_path)))
+    corpus = load_encoded(DataConfig(source=str(tmp_path)))
     assert encoded(corpus.tests["test"]) == [[5, 0, 0, 0], [6, 0, 1, 0]]
 
 
@@ -235,9 +235,9 @@ def test_so_are_texts(tmp_path, kind):
     test = {"text": ["x", "y"], "what": ["one", "two"], "label": ["a", "b"]}
     if kind == "frame":
         data = {"train": pandas.DataFrame(train), "test": pandas.DataFrame(test)}
-        corpus = load_corpus(DataConfig(source="<frame>"), data)
+        corpus = load_encoded(DataConfig(source="<frame>"), data)
     else:
         pq.write_table(pa.table(train), tmp_path / "train-00000-of-00001.parquet")
         pq.write_table(pa.table(test), tmp_path / "test-00000-of-00001.parquet")
-        corpus = load_corpus(DataConfig(source=str(tmp_path)))
+        corpus = load_encoded(DataConfig(source=str(tmp_path)))
     assert corpus.tests["test"].x.texts(np.arange(2)) == ["one", "two"]

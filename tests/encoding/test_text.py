@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.conftest import FAST_TEXT, make_texts, write_csv
+from tests.encoding.conftest import load_encoded
 
 from surelabel import api
 from surelabel.config import DataConfig
-from surelabel.data import load_corpus
 from surelabel.data.cells import Cells
 from surelabel.errors import ConfigError, DataError
 
@@ -63,7 +63,7 @@ class TestColumn:
 
     def test_texts_without_words_are_refused(self):
         with pytest.raises(DataError, match=r"no words in the text"):
-            load_corpus(DataConfig(source="<arrays>"), (["", " "] * 2, ["a", "b"] * 2))
+            load_encoded(DataConfig(source="<arrays>"), (["", " "] * 2, ["a", "b"] * 2))
 
 
 class TestSources:
@@ -73,12 +73,12 @@ class TestSources:
         columns = {"text": TEXTS, "label": GIVEN}
         pq.write_table(pa.table(columns), tmp_path / "t.parquet")
         others = [
-            load_corpus(DataConfig(source=str(tmp_path / "t.parquet"))),
-            load_corpus(DataConfig(source="<dataset>"), datasets.Dataset.from_dict(columns)),
-            load_corpus(DataConfig(source="<frame>"), pandas.DataFrame(columns)),
-            load_corpus(DataConfig(source="<arrays>"), (TEXTS, GIVEN)),
-            load_corpus(DataConfig(source="<arrays>"), (np.array(TEXTS), GIVEN)),
-            load_corpus(DataConfig(source="<arrays>"), (pandas.Series(TEXTS), GIVEN)),
+            load_encoded(DataConfig(source=str(tmp_path / "t.parquet"))),
+            load_encoded(DataConfig(source="<dataset>"), datasets.Dataset.from_dict(columns)),
+            load_encoded(DataConfig(source="<frame>"), pandas.DataFrame(columns)),
+            load_encoded(DataConfig(source="<arrays>"), (TEXTS, GIVEN)),
+            load_encoded(DataConfig(source="<arrays>"), (np.array(TEXTS), GIVEN)),
+            load_encoded(DataConfig(source="<arrays>"), (pandas.Series(TEXTS), GIVEN)),
         ]
         for corpus in others:
             assert corpus.train.x.features().equal(expected.train.x.features())
@@ -86,7 +86,7 @@ class TestSources:
 
     def test_numbers_among_texts_are_refused(self):
         with pytest.raises(DataError, match=r"x: row 1 is nan among text"):
-            load_corpus(DataConfig(source="<arrays>"), (["a b", float("nan")], ["a", "b"]))
+            load_encoded(DataConfig(source="<arrays>"), (["a b", float("nan")], ["a", "b"]))
 
     def test_the_column_of_training_is_read_in_a_test_file(self, load, tmp_path):
         test = write_csv(tmp_path / "test.csv", {"text": ["noise"] * 2, "what": ["goal", "bank"], "label": GIVEN[:2]})

@@ -18,9 +18,8 @@ from safetensors.torch import load_file, save_file
 from tally import Options, Tally
 
 from surelabel import api
-from surelabel.config import ModelConfig
 from surelabel.errors import SurelabelError
-from surelabel.training.build import make_backbone
+from surelabel.models import make_backbone
 
 ROWS = 120
 CLASSES = ("a", "b", "c")
@@ -57,7 +56,7 @@ def make_scene(folder: Path) -> None:
     write(folder / "trusted.csv", [["id"], *([f"train{n}"] for n in range(20, 30))])
     write(folder / "noise.csv", [["id", "label"], *([f"train{n}", CLASSES[(n + n % 5 // 4) % 3]] for n in range(ROWS))])
     torch.manual_seed(0)
-    backbone, _, _ = make_backbone(ModelConfig(name="mlp", options=MODEL["options"]), (2,), (None, None))
+    backbone = make_backbone("mlp", (2,), MODEL["options"])
     save_file(backbone.state_dict(), folder / "weights.safetensors")
     with contextlib.chdir(folder):
         _interrupt(SETTINGS, "run")

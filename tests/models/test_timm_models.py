@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from surelabel.errors import ConfigError
 from surelabel.models import make_backbone, start_from, timm_models, weights
 
-pytest.importorskip("huggingface_hub")  # the extra `vision`
+pytest.importorskip("huggingface_hub")  # the extra `photos`
 
 
 def error(name, shape=(3, 32, 32), options=None) -> str:
@@ -173,7 +173,7 @@ class TestErrors:
     def test_without_the_package(self, monkeypatch):
         found = importlib.util.find_spec
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "timm" else found(name))
-        assert "needs the package timm: pip install 'surelabel[vision]'" in error("timm:resnet18")
+        assert "needs the package timm: pip install 'surelabel[photos]'" in error("timm:resnet18")
 
     def test_another_fault_of_torchvision_is_reported(self, monkeypatch):
         usual = builtins.__import__

@@ -16,6 +16,7 @@ import surelabel
 
 LEFT_OUT = ("lock", "model.safetensors", "trajectory.safetensors", "neighbours.safetensors")
 """Files that no test reads; they would be most of the bytes."""
+SETTINGS = {"train.second_opinion": False, "model.features": "none"}
 
 
 def flip(rng, clean, rate):
@@ -46,7 +47,7 @@ def make_photos(rng, folder):
 def record(name, arrays, epochs):
     """Train on arrays and keep the run under this name, without its large files."""
     np.savez(f"{name}.npz", **dict(zip(("x", "y", "clean"), arrays, strict=True)))
-    run = surelabel.fit(f"{name}.npz", name, epochs=epochs, settings={"train.second_opinion": False})
+    run = surelabel.fit(f"{name}.npz", name, epochs=epochs, settings=SETTINGS)
     run.write_json("env.json", {**run.environment(), "folder": ".", "platform": "Linux"})
     for file in LEFT_OUT:
         run.remove(file)

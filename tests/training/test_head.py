@@ -100,7 +100,7 @@ def test_images_keep_their_network():
 def test_a_run_says_what_it_chose_and_keeps_it(tmp_path):
     settings = {"train.epochs": 40, "train.threads": 1, "train.second_opinion": False}
     run = surelabel.fit(embeddings(), tmp_path / "run", settings=settings)
-    chosen = json.loads((run.path / head.FILE).read_text())
+    chosen = json.loads((run.path / "head.json").read_text())
     assert chosen["chosen"].startswith("linear")
     assert run.config().model.options["widths"] == []
     assert surelabel.load(run.path).predict_proba(embeddings()["x"][:3]).shape == (3, 4)

@@ -1,6 +1,7 @@
 """Write what a `Recorder` saw as a finished run, so that everything that reads runs works on it."""
 
 import copy
+import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,13 @@ from surelabel.core.run import Verdict
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.loader import batch_bounds
 from surelabel.encoding import stored
-from surelabel.encoding.encode import encode_all, find_encoder
+from surelabel.encoding.encode import encode_all
 from surelabel.engine.record import SampleRecord
 from surelabel.engine.trajectory import Trajectory
 from surelabel.engine.verdict import CHUNK, HISTORY, chunk_columns, describe_rows, join_chunks
 from surelabel.errors import DataError
 from surelabel.runs.run_dir import RECORDED, RunDir
+from surelabel.training import pretrained
 from surelabel.training.second_opinion import Judged, feature_sets, groups_of, judge_rows, least_rows, look_around
 from surelabel.training.session import write_verdict
 from surelabel.training.startup import check_or_write
@@ -28,6 +30,8 @@ from surelabel.verdicts.probe import second_opinion
 
 if TYPE_CHECKING:
     from surelabel.callbacks.recorder import Recorder
+
+_log = logging.getLogger("surelabel")
 
 SOURCE = "<recorded>"
 """The source in the configuration of a run whose data are not named."""
@@ -54,7 +58,7 @@ def _write(recorder: "Recorder", run_dir: RunDir, data: Any, features: Any, pred
     record = recorder.record
     assert record is not None
     rows = torch.nonzero(record.given >= 0).squeeze(1)
-    config, corpus = _describe_data(recorder, rows, data)
+    config, corpus = _describe_data(recorder, rows, data, has_features=features is not None)
     sets = _feature_sets(recorder, features, corpus if data is not None else None)
     final = None if predictions is None else _check_predictions(recorder, predictions)
     columns = describe_rows(corpus.train, "train", "training")
@@ -64,7 +68,7 @@ def _write(recorder: "Recorder", run_dir: RunDir, data: Any, features: Any, pred
     sets = {name: values[rows.cpu()] for name, values in sets.items()}
     found = _second_opinion(sets, columns, len(corpus.class_names), groups_of([corpus.train]))
     missing = list(_list_missing(recorder, len(rows), found, final))
-    stored.write(run_dir, find_encoder(corpus))
+    stored.write(run_dir, pretrained.encoder_of_run(config, corpus))
     check_or_write(run_dir, config, corpus, None, torch.device("cpu"))
     shape: dict[str, Any] = {} if data is not None else {"input_shape": [], "stored_shape": []}
     run_dir.write_json("data.json", {**run_dir.data(), **shape, RECORDED: {"missing": missing}})
@@ -73,11 +77,16 @@ def _write(recorder: "Recorder", run_dir: RunDir, data: Any, features: Any, pred
     run_dir.write_json("done", {"epochs": len(recorder.metrics), "last": recorder.metrics[-1]})
 
 
-def _describe_data(recorder: "Recorder", rows: Tensor, data: Any) -> tuple[RunConfig, Corpus]:
+def _describe_data(recorder: "Recorder", rows: Tensor, data: Any, has_features: bool) -> tuple[RunConfig, Corpus]:
     """Return a configuration and the rows that were seen; without `data` they have no inputs."""
     assert recorder.record is not None
     given, names = recorder.record.given.cpu(), recorder.class_names or ()
-    settings = {"method": RECORDED, "train.epochs": max(1, len(recorder.metrics))}
+    settings = {
+        "method": RECORDED,
+        "train.epochs": max(1, len(recorder.metrics)),
+        "model.features": pretrained.NONE if data is None or has_features else pretrained.AUTO,
+        "model.train_on": pretrained.INPUTS,
+    }
     if data is None:
         ids = np.arange(recorder.num_rows).astype(str) if recorder.ids is None else recorder.ids
         seen = rows.cpu()
@@ -86,7 +95,7 @@ def _describe_data(recorder: "Recorder", rows: Tensor, data: Any) -> tuple[RunCo
     config = api.make_config(data, settings)
     corpus, _ = api.read_corpus(config, api.object_in(data))
     _compare(recorder, corpus, given)
-    return config, corpus
+    return pretrained.attach(config, corpus, _log.info)
 
 
 def _compare(recorder: "Recorder", corpus: Corpus, given: Tensor) -> None:

@@ -4,6 +4,7 @@ PyTorch and other heavy packages are imported inside the commands, so that --hel
 """
 
 from surelabel.cli.audit import audit
+from surelabel.cli.backbones import backbones
 from surelabel.cli.demo import demo
 from surelabel.cli.export import export
 from surelabel.cli.figures import figures
@@ -25,6 +26,7 @@ from surelabel.console import protect_outputs
 __all__ = [
     "app",
     "audit",
+    "backbones",
     "demo",
     "export",
     "figures",

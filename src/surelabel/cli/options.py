@@ -43,6 +43,7 @@ COMMANDS = (
     "tune",
     "reproduce",
     "methods",
+    "backbones",
     "settings",
     "noise",
 )
@@ -247,7 +248,7 @@ def configuration(
         typer.Option(
             metavar="NAME",
             help="Network: auto, mlp, cnn, fast_cnn, resnet18, resnet34, resnet50, preact_resnet18, wide_resnet or "
-            f"timm:NAME; for text hf:NAME or sentence:NAME (docs/networks.md). {default_text('model.name')}",
+            f"timm:NAME (docs/networks.md). {default_text('model.name')}",
         ),
     ] = None,
     recipe: Annotated[
@@ -262,8 +263,16 @@ def configuration(
         str | None,
         typer.Option(
             metavar="NAME[=FILE]",
-            help="Train on features of a frozen, pretrained network, computed once: timm:resnet18, with its weights "
-            "from the hub or from FILE. Default: none",
+            help="Pretrained network for images or text, whose features help to judge the labels and are trained on if "
+            "they predict better: auto, none, a name that `surelabel backbones` lists, timm:NAME with its weights from "
+            "the hub or FILE, hf:NAME or sentence:NAME. A named one is trained on; --model mlp chooses the layers on "
+            f"its features. {default_text('model.features')}",
+        ),
+    ] = None,
+    feature_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PIXELS", help="Pixels per side at which a pretrained network sees images. Default: its own size"
         ),
     ] = None,
     epochs: Annotated[
@@ -338,6 +347,8 @@ def configuration(
         "data.unreadable": unreadable,
         "data.cache": _parse_switch("--cache", cache),
         "noise": _parse_noise(noise),
+        "model.features": features,
+        "model.feature_size": feature_size,
         "train.epochs": epochs,
         "train.batch_size": batch_size,
         "train.folds": folds,
@@ -351,7 +362,6 @@ def configuration(
     }
     _choose_component(content, "method", method)
     _choose_component(content, "model", model)
-    _choose_features(content, features, model)
     for field, value in named.items():
         if value is not None:
             set_field(content, field, value)
@@ -387,16 +397,6 @@ def _choose_component(content: dict[str, Any], part: str, name: str | None) -> N
     before, default = content.get(part), RunConfig.model_fields[part].default.name
     if name is not None and name != (before.get("name", default) if isinstance(before, dict) else before):
         content[part] = name
-
-
-def _choose_features(content: dict[str, Any], features: str | None, model: str | None) -> None:
-    """Train on the features of a pretrained network."""
-    if features is None:
-        return
-    if model is not None:
-        raise ConfigError("--features already names the network; leave out --model")
-    name, _, file = features.partition("=")
-    content["model"] = {"name": name, "weights": file or "pretrained", "cache_features": True}
 
 
 def _parse_switch(option: str, text: str | None) -> bool | None:

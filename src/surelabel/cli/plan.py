@@ -11,8 +11,6 @@ from surelabel.config import RunConfig
 if TYPE_CHECKING:
     from surelabel.training.cost_estimate import Plan
 
-FEW_IMAGES = 3_000
-"""With fewer, pretrained features are recommended."""
 NUM_SHOWN = 5
 """Groups of duplicates to show, and largest and smallest classes."""
 
@@ -52,6 +50,10 @@ def _describe_plan(settings: RunConfig, found: "Plan") -> Iterator[str]:
     memory = ", ".join(f"{name} {_size_text(size)}" for name, size in found.bytes.items())
     on_disk = "" if found.is_in_memory else "; the inputs stay on disk"
     yield f"Memory: {memory}; about {_size_text(found.peak_bytes)} at most{on_disk}"
+    if found.feature_rows:
+        pace = f"{found.feature_rows / found.feature_seconds:,.0f} a second"
+        needed = f"{_duration_text(found.feature_seconds)} (once, {pace})"
+        yield f"Features: {found.pretrained}, of {found.feature_rows:,} rows: about {needed}"
     pace = f"{found.epochs} epochs of {found.batches:,} steps, {1000 * found.step_seconds:.0f} ms each"
     if settings.train.num_folds:
         pace += f", then {settings.train.num_folds} folds"
@@ -60,12 +62,6 @@ def _describe_plan(settings: RunConfig, found: "Plan") -> Iterator[str]:
     yield f"Time: about {total} ({settings.method.name}: {pace}, as the first steps went; {besides})"
     for text in found.warnings:
         yield f"Note: {text}"
-    num_rows = found.sizes["train"]
-    if len(found.input_shape) == 3 and num_rows < FEW_IMAGES and settings.model.weights is None:
-        yield (
-            f"Note: {num_rows:,} images are few for a network without pretrained weights; --features timm:NAME "
-            "trains on features of a pretrained one: one forward pass per image, and seconds after that"
-        )
 
 
 def _describe_classes(found: "Plan") -> Iterator[str]:

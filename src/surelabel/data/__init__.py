@@ -10,13 +10,17 @@ import numpy as np
 
 from surelabel.config import DataConfig
 from surelabel.data.benchmarks import BENCHMARKS, digits
-from surelabel.data.cells import UNENCODED, Cells, Encoder
+from surelabel.data.cells import Cells
 from surelabel.data.corpus import Corpus, Examples, finite_rows
+from surelabel.data.encodable import UNENCODED, Encoder
 from surelabel.data.groups import attach_groups
+from surelabel.data.images.encode import Encoded
 from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.images.load import fit_to_shape
+from surelabel.data.images.stream import StreamedImages
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.merge import merge_classes, to_known
+from surelabel.data.pictures import Pictures
 from surelabel.data.relabel import relabel
 from surelabel.data.sources import array_files, folder
 from surelabel.data.sources.checks import fitting_in_memory, list_some, refuse_lost_classes
@@ -43,7 +47,8 @@ def load_corpus(config: DataConfig, data: Any = None, encoder: Encoder | None = 
 
 
 def _load_corpus(config: DataConfig, data: Any, encoder: Encoder | None) -> Corpus:
-    config = config if encoder is None else config.model_copy(update=encoder.settings)
+    if encoder is not None and encoder.columns:
+        config = config.model_copy(update=encoder.settings)
     parts = _read_parts(config, data)
     tests = parts.tests if config.test is None else {"test": _read_test(config, parts)}
     if config.unreadable == "skip":
@@ -82,8 +87,9 @@ def read_inputs(config: DataConfig, shape: Shape, encoder: Encoder | None = None
     """
     source = _find_source(config.source)
     if encoder is not None:
-        cells, ids = source.read_inputs(config.model_copy(update=encoder.settings), UNENCODED)
-        return cells.with_encoder(encoder) if isinstance(cells, Cells) else cells, ids
+        wanted = UNENCODED if encoder.columns else None
+        x, ids = source.read_inputs(config.model_copy(update=encoder.settings), wanted)
+        return _attach(x, x.encoded if isinstance(x, StreamedImages) else None, encoder), ids
     whole = _stored_shape(config, shape)
     x, ids = source.read_inputs(config, whole)
     rows = _as_networks_see(Rows(x, ids, ids), config, shape)
@@ -96,19 +102,27 @@ def read_labelled(
     """Read rows with labels of known classes as inputs (N, *shape); else like `read_inputs`."""
     if encoder is not None:
         config = config.model_copy(update=encoder.settings)
-    whole = _stored_shape(config, shape) if encoder is None else UNENCODED
+    whole = _stored_shape(config, shape) if encoder is None else UNENCODED if encoder.columns else None
     if data is not None or is_object(config.source):
         rows = read_object(data, config, whole).train
     else:
         rows = _find_source(config.source).read(config, whole).train
     if encoder is None:
         rows = _as_networks_see(rows, config, shape)
-    elif isinstance(rows.x, Cells):
-        rows = replace(rows, x=rows.x.with_encoder(encoder))
+    else:
+        rows = replace(rows, x=_attach(rows.x, rows.encoded, encoder))
     known, rules = (rows.names, rows.clean), config.merge_classes
     names, clean = (None if part is None else to_known(part, class_names, rules) for part in known)
     assert names is not None
     return number_labels(replace(rows, names=names, clean=clean), class_names, config.source)
+
+
+def _attach(x: Inputs, encoded: Encoded | None, encoder: Encoder) -> Inputs:
+    """Return inputs with the encoder that makes features of them; features are returned as are."""
+    if isinstance(x, Cells):
+        return x.with_encoder(encoder)
+    is_picture = not encoder.columns and len(x.shape) == 4
+    return Pictures(x if encoded is None else encoded, encoder) if is_picture else x
 
 
 def _stored_shape(config: DataConfig, shape: Shape) -> Shape:

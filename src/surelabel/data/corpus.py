@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surelabel.data.encodable import Encoder
+from surelabel.data.images.encode import Encoded
 from surelabel.data.inputs import Inputs, Shape, digest_inputs, select_rows
 from surelabel.data.sources.interface import ImageDefaults
 from surelabel.errors import DataError
@@ -35,6 +37,10 @@ class Examples:
     """(N,) positions of the rows in the user's data; None if these are all its rows."""
     original: Tensor | None = None
     """(N,) int64: the label before an export replaced it; None if no export did."""
+    encoded: Encoded | None = None
+    """The images as they are stored; None if `x` has all there is."""
+    features: Inputs | None = None
+    """(N, M) float32: features of a pretrained network, if there is one."""
 
     def __len__(self) -> int:
         return len(self.label)
@@ -70,7 +76,14 @@ class Examples:
             crop=self.crop,
             positions=self.original_positions[positions],
             original=original,
+            encoded=None if self.encoded is None else self.encoded.subset(positions),
+            features=None if self.features is None else select_rows(self.features, positions),
         )
+
+    @property
+    def stored(self) -> Encoded | Inputs:
+        """The images as they are stored, or all there is of the inputs."""
+        return self.x if self.encoded is None else self.encoded
 
     def as_given(self) -> "Examples":
         """Return the rows with the labels that people gave, instead of suggestions of a run."""
@@ -94,6 +107,8 @@ class Corpus:
     has_term_weights: bool = False
     """Whether features are made of the weights of terms: they share one scale, and a linear network
     suits them."""
+    pretrained: Encoder | None = None
+    """What makes the `features` of all rows."""
 
     @property
     def num_classes(self) -> int:
@@ -140,6 +155,8 @@ class Corpus:
     def digests(self) -> dict[str, str]:
         """Hash everything that training reads of the data, by its name in messages."""
         found = {"class names": hashlib.sha256("\n".join(self.class_names).encode()).hexdigest()}
+        if self.pretrained is not None:
+            found["pretrained network (model.features)"] = str(self.pretrained.cache_key)
         for part, rows in self.parts.items():
             name, trusted = f"{_WORDS.get(part, part)} rows", rows.trusted
             found[f"ids of the {name}"] = hashlib.sha256("\n".join(map(str, rows.ids)).encode()).hexdigest()

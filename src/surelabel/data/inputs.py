@@ -116,6 +116,12 @@ def select_rows(x: Inputs, positions: np.ndarray) -> Inputs:
     return x[torch.from_numpy(np.asarray(positions, dtype=np.int64))] if isinstance(x, Tensor) else x.subset(positions)
 
 
+def read_all(x: Inputs) -> np.ndarray:
+    """Return all inputs as one array."""
+    found: np.ndarray = (x if isinstance(x, Tensor) else x[torch.arange(len(x))]).numpy()
+    return found
+
+
 def digest_inputs(x: Inputs) -> str:
     """Return a hash of all inputs."""
     if isinstance(x, LazyInputs):

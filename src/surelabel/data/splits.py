@@ -138,7 +138,8 @@ def number_labels(rows: Rows, class_names: tuple[str, ...], where: str, crop: in
         None if names is None else _numbers(names, class_names, where) for names in (rows.clean, rows.original)
     )
     trusted = None if rows.trusted is None else torch.from_numpy(rows.trusted)
-    return Examples(rows.x, label, rows.ids, clean, trusted, crop=crop, positions=rows.positions, original=original)
+    numbered = Examples(rows.x, label, rows.ids, clean, trusted, crop=crop, positions=rows.positions)
+    return replace(numbered, original=original, encoded=rows.encoded)
 
 
 def _numbers(names: np.ndarray, class_names: tuple[str, ...], where: str) -> Tensor:

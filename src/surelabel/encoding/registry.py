@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from surelabel import files
-from surelabel.errors import RunError, missing_package
+from surelabel.errors import ConfigError, RunError
 
 SWITCH = "SURELABEL_FEATURES"
 """The environment variable that says what `model.features: auto` means: auto, or none."""
@@ -39,6 +39,17 @@ class Backbone(NamedTuple):
     size: int | None = None
     """Pixels per side that the network was made for."""
 
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of its weights."""
+        return self.files["weights"][1]
+
+    @property
+    def install_command(self) -> str:
+        """What installs the package and all that the network needs."""
+        is_usual = next(known for known in BACKBONES if known.inputs == self.inputs) is self
+        return f"pip install 'surelabel[{self.extra}]'" + ("" if is_usual else f" {self.package}")
+
     def is_installed(self) -> bool:
         """Return whether all files and modules are there, without reading them."""
         has_modules = all(importlib.util.find_spec(module) is not None for module in self.modules)
@@ -48,8 +59,10 @@ class Backbone(NamedTuple):
         """Return the path of a file; raise if it is missing or is not the known one."""
         end, expected = self.files[part]
         path = _locate(self.package, end)
-        if path is None:
-            raise missing_package(f"model.features: {self.name}", self.package, self.extra)
+        missing = [module for module in self.modules if importlib.util.find_spec(module) is None]
+        missing += [self.package] if path is None else []
+        if path is None or missing:
+            raise ConfigError(f"model.features: {self.name} needs the package {missing[0]}: {self.install_command}")
         if _checksum(path, files.stamp(path)) != expected:
             raise RunError(f"{path}: not the file that surelabel knows as {self.name}; install {self.package} again")
         return path
@@ -103,9 +116,14 @@ def find_backbone(name: str) -> Backbone | None:
     return next((known for known in BACKBONES if known.name == name), None)
 
 
+def is_switched_off() -> bool:
+    """Return whether the environment says that `auto` means no network."""
+    return os.environ.get(SWITCH, "auto") == "none"
+
+
 def usual_backbone(inputs: Literal["images", "text"]) -> Backbone | None:
     """Return the network that `auto` takes for such inputs: the first one that is installed."""
-    if os.environ.get(SWITCH, "auto") == "none":
+    if is_switched_off():
         return None
     return next((known for known in BACKBONES if known.inputs == inputs and known.is_installed()), None)
 

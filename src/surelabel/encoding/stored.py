@@ -5,14 +5,20 @@ from typing import Any
 from pydantic import ValidationError
 
 from surelabel.config import one_line
-from surelabel.data.cells import Encoder
+from surelabel.data.encodable import Encoder
 from surelabel.encoding.columns import ColumnEncoder
+from surelabel.encoding.pictures import PictureEncoder
+from surelabel.encoding.text_models import TextModelEncoder
 from surelabel.encoding.tfidf import TfidfEncoder
-from surelabel.encoding.transformer import TransformerEncoder
 from surelabel.errors import RunError
 from surelabel.runs.run_dir import ENCODER_FILE, ENCODER_TENSORS, RunDir
 
-KINDS: dict[str, Any] = {"tfidf": TfidfEncoder, "columns": ColumnEncoder, "transformer": TransformerEncoder}
+KINDS: dict[str, Any] = {
+    "tfidf": TfidfEncoder,
+    "columns": ColumnEncoder,
+    "text_model": TextModelEncoder,
+    "pictures": PictureEncoder,
+}
 """Encoders by the `kind` in encoder.json."""
 
 
@@ -46,6 +52,6 @@ def read(run_dir: RunDir) -> Encoder | None:
     except ValueError as error:
         raise RunError(f"{run_dir.path / ENCODER_TENSORS}: does not fit {ENCODER_FILE}: {error}") from None
     width = run_dir.data()["input_shape"]
-    if [encoder.num_features] != width:
+    if encoder.columns and [encoder.num_features] != width:
         raise RunError(f"{file}: makes {encoder.num_features} features; the run was trained on inputs {width}")
     return encoder

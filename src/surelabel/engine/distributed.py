@@ -29,6 +29,12 @@ NOTICE_SECONDS = 5.0
 """How long a process may take to notice that another one has ended, and to say so itself."""
 
 
+def use_threads(config: TrainConfig) -> None:
+    """Let PyTorch use as many threads as are configured."""
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+
+
 def launch(config: TrainConfig, run: Path) -> Any:
     """Launch Fabric; with several devices the command is started again for each further process."""
     from lightning_fabric import Fabric
@@ -40,8 +46,6 @@ def launch(config: TrainConfig, run: Path) -> Any:
     check_device(config)
     if count == 1 and (config.devices > 1 or world_size() > 1):
         count = devices = _start_others(config.devices, run) if world_size() == 1 else world_size()
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
     fabric = Fabric(
         accelerator=device_name(config),
         devices=devices,

@@ -175,7 +175,7 @@ class Engine:
     def _make_optimiser(self, stage: Stage) -> Any:
         networks = {name: distributed.unwrapped(network) for name, network in self.method.networks().items()}
         model = self.config.model
-        optimiser = make_optimiser(self._settings(stage), networks, 1.0 if model.is_frozen else model.backbone_rate)
+        optimiser = make_optimiser(self._settings(stage), networks, 1.0 if model.freeze else model.backbone_rate)
         return self.fabric.setup_optimizers(optimiser)
 
     def _open_epoch(self, stage: Stage) -> None:

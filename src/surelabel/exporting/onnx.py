@@ -4,7 +4,8 @@
 
 The input `x` takes any number of rows, not normalised: images (N, C, H, W) uint8 or features (N, D)
 float32. The outputs are `probability` (N, K) and, if the method has it, `tau` (N,). The metadata of
-the file contain the class names, as a JSON list under class_names.
+the file contain the class names, as a JSON list under class_names. A pretrained network that sees
+images at another size scales them in the file.
 """
 
 import json
@@ -20,6 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from surelabel.data.pictures import in_colour
+from surelabel.encoding.pictures import PictureEncoder
 from surelabel.errors import ConfigError, RunError
 from surelabel.files import replace
 from surelabel.training.predictor import TrainedModel
@@ -35,10 +38,11 @@ class _ExportedModel(nn.Module):
 
     def __init__(self, model: TrainedModel, has_tau: bool) -> None:
         super().__init__()
-        self.method, self.extractor, self.has_tau = model.method, model.extractor, has_tau
+        self.method, self.has_tau = model.method, has_tau
+        self.extractor = model.encoder.extractor if isinstance(model.encoder, PictureEncoder) else None
 
     def forward(self, x: Tensor) -> Any:
-        seen = x if self.extractor is None else self.extractor(x)
+        seen = x if self.extractor is None else self.extractor(in_colour(x))
         probability = self.method.predict(seen).float()
         if not self.has_tau:
             return probability
@@ -52,7 +56,7 @@ def write_onnx(model: TrainedModel, path: Path) -> float:
     _check(path)
     x = _random_inputs(model)
     with torch.no_grad():
-        exported = _ExportedModel(model, has_tau=model.method.tau(model.seen(x[:1])) is not None).eval()
+        exported = _ExportedModel(model, model.has_tau(x)).eval()
         expected = exported(x.to(model.device))
     differences = []
 

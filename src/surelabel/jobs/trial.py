@@ -96,7 +96,7 @@ def find_state(trial: Trial, path: Path) -> Literal["new", "begun", "done"]:
     run = RunDir(path)
     if run.is_prepared:
         run.check_schema()
-    found = Trial(trial.cell, run.config())
+    found = Trial(trial.cell, _as_asked(run.config(), trial.config))
     # Names ignore the device and the place of the data: these may have changed.
     if found.name != trial.name:
         raise RunError(f"{path}: holds a run of another configuration: {_differences(found, trial)}; move it away")
@@ -104,6 +104,13 @@ def find_state(trial: Trial, path: Path) -> Literal["new", "begun", "done"]:
         return "begun"
     run.metrics()  # tables read it: a run with unreadable metrics is not done
     return "done"
+
+
+def _as_asked(config: RunConfig, wanted: RunConfig) -> RunConfig:
+    """Return the configuration of a run with `auto` where that was wanted and then resolved."""
+    fields = [name for name in ("features", "train_on") if getattr(wanted.model, name) == "auto"]
+    model = config.model.model_copy(update=dict.fromkeys(fields, "auto"))
+    return config.model_copy(update={"model": model})
 
 
 def _differences(found: Trial, wanted: Trial) -> str:

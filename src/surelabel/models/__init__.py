@@ -23,19 +23,24 @@ from surelabel.models.mlp import MLP
 from surelabel.models.network import Extractor, Network
 from surelabel.models.preact_resnet import preact_resnet18
 from surelabel.models.resnet import resnet18, resnet34, resnet50
-from surelabel.models.timm_models import PREFIX, timm_backbone
+from surelabel.models.timm_models import PREFIX, timm_backbone, timm_size
 from surelabel.models.weights import fetch_weights, load_weights, read_weights
 from surelabel.models.wide_resnet import WideResNet
 
 __all__ = [
     "BACKBONES",
+    "IMAGENET_SIZE",
+    "PREFIX",
+    "PRETRAINED",
     "Extractor",
     "Network",
     "add_indicator",
     "auto_name",
     "backbone_options",
     "get_pixel_scale",
+    "intended_size",
     "make_backbone",
+    "note_on_size",
     "start_from",
 ]
 
@@ -53,6 +58,7 @@ BACKBONES: Mapping[str, Callable[..., nn.Module]] = {
 
 TINY_SIDE = 16
 """Up to this many pixels per side an mlp does as well, and images are not augmented by default."""
+IMAGENET_SIZE = 224
 PRETRAINED = "pretrained"
 """In place of a file: the weights that the authors of the network published on the hub."""
 
@@ -106,6 +112,23 @@ def start_from(network: nn.Module, weights: str) -> str | None:
             "model.weights: this network has no pretrained weights; expected the path of a .safetensors or .pth file"
         )
     return load_weights(network, read_weights(fetch_weights(hub_id)), hub_id)
+
+
+def intended_size(name: str, weights: str) -> int | None:
+    """Return the pixels per side that a network with these weights was made for, if known."""
+    if name.startswith(PREFIX):
+        return timm_size(name)
+    return IMAGENET_SIZE if weights == PRETRAINED and name.startswith("resnet") else None
+
+
+def note_on_size(name: str, size: int, intended: int | None) -> list[str]:
+    """Warn if a network is to see images at less than half of the size that it was made for."""
+    if intended is None or 2 * size >= intended:
+        return []
+    return [
+        f"model.feature_size: {name} was made for images of {intended} pixels and recognises little at {size}; "
+        f"{intended // 2} or more is better"
+    ]
 
 
 def backbone_options(name: str) -> dict[str, inspect.Parameter]:

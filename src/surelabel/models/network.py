@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Self, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from surelabel.core.batch import Outputs
@@ -15,6 +16,13 @@ def _at_least_float32(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def scale_to(x: Tensor, size: int) -> Tensor:
+    """Scale images (B, C, H, W) to squares of `size` pixels, bicubic and with antialiasing."""
+    if tuple(x.shape[2:]) == (size, size):
+        return x
+    return F.interpolate(x, (size, size), mode="bicubic", antialias=True)
+
+
 class Extractor(nn.Module):
     """Maps raw inputs to features (B, M): normalisation and backbone.
 
@@ -22,7 +30,7 @@ class Extractor(nn.Module):
     pixels in 0..255, (D,) for features. They are buffers, so a saved network needs nothing else to
     predict. A std of 0 (a constant input) counts as 1. A frozen backbone gets no gradient and
     stays in evaluation mode while the rest trains, so its weights and batch-norm statistics do not
-    change.
+    change. With a `size`, images are scaled to that many pixels per side first.
     """
 
     mean: Tensor
@@ -35,13 +43,14 @@ class Extractor(nn.Module):
         mean: Tensor | Sequence[float] | None = None,
         std: Tensor | Sequence[float] | None = None,
         frozen: bool = False,
+        size: int | None = None,
     ) -> None:
         super().__init__()
         mean = torch.as_tensor((0.0,) if mean is None else mean, dtype=torch.float32)
         std = torch.as_tensor((1.0,) if std is None else std, dtype=torch.float32)
         self.register_buffer("mean", mean.clone())
         self.register_buffer("std", torch.where(std > 0, std, 1.0))
-        self.frozen = frozen
+        self.frozen, self.size = frozen, size
         self.backbone = backbone.requires_grad_(False).eval() if frozen else backbone
 
     @property
@@ -58,7 +67,10 @@ class Extractor(nn.Module):
 
     def features(self, x: Tensor) -> Tensor:
         """Return features (B, M), in half precision under autocast."""
-        features: Tensor = self.backbone((_at_least_float32(x) - self.mean) / self.std)
+        x = _at_least_float32(x)
+        if self.size is not None:
+            x = scale_to(x, self.size)
+        features: Tensor = self.backbone((x - self.mean) / self.std)
         return features
 
     def forward(self, x: Tensor) -> Any:
@@ -80,11 +92,12 @@ class Network(Extractor):
         mean: Tensor | Sequence[float] | None = None,
         std: Tensor | Sequence[float] | None = None,
         frozen: bool = False,
+        size: int | None = None,
         indicator: bool = False,
         indicator_layers: int = 1,
         mirror: bool = False,
     ) -> None:
-        super().__init__(backbone, mean=mean, std=std, frozen=frozen)
+        super().__init__(backbone, mean=mean, std=std, frozen=frozen, size=size)
         self.mirror = mirror
         self.classifier = nn.Linear(self.num_features, num_outputs)
         # Made last, so that a seed yields the same backbone and classifier with and without it.

@@ -68,6 +68,14 @@ def timm_backbone(name: str, input_shape: tuple[int, ...], options: Mapping[str,
         raise ConfigError(f"model.name: {name} does not work for inputs of shape {shape}{advice}") from None
 
 
+def timm_size(name: str) -> int | None:
+    """Return the pixels per side that timm:NAME was made for, if timm knows."""
+    timm = _import_timm()
+    _check(timm, name.removeprefix(PREFIX), {})
+    settings = timm.get_pretrained_cfg(name.removeprefix(PREFIX))
+    return None if settings is None else int(settings.input_size[-1])
+
+
 def _suggest_size(timm: Any, name: str, shape: tuple[int, int, int]) -> str:
     """Suggest the image size that the network was made for, if these images have another."""
     settings = timm.get_pretrained_cfg(name.split(".")[0])
@@ -100,12 +108,12 @@ def _check(timm: Any, name: str, options: Mapping[str, Any]) -> None:
 def _import_timm() -> Any:
     """Import timm; raise ConfigError with the command that installs it if that fails."""
     if importlib.util.find_spec("timm") is None:
-        raise missing_package("model.name: timm:NAME", "timm", "vision")
+        raise missing_package("model.name: timm:NAME", "timm", "photos")
     try:
         import_torchvision()
         import timm
     except (ImportError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        hint = "try pip install 'surelabel[vision]'"
+        hint = "try pip install 'surelabel[photos]'"
         raise ConfigError(f"model.name: the package timm cannot be imported: {reason}; {hint}") from None
     return timm

@@ -159,7 +159,7 @@ def fetch_weights(repository: str) -> Path:
     try:
         import huggingface_hub
     except ImportError:
-        raise missing_package("model.weights: downloading weights", "huggingface_hub", "vision") from None
+        raise missing_package("model.weights: downloading weights", "huggingface_hub", "photos") from None
     cached = [huggingface_hub.try_to_load_from_cache(repository, name) for name in HUB_FILES]
     found = next((file for file in cached if isinstance(file, str)), None)
     return Path(found or _download(huggingface_hub, repository))
@@ -175,7 +175,8 @@ def _download(hub: Any, repository: str) -> str:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
     raise ConfigError(
         f"model.weights: {repository} could not be downloaded ({reason}); on a machine with internet access, download "
-        f"{_endpoint()}/{repository}/resolve/main/{HUB_FILES[0]}, and set model.weights=/path/to/{HUB_FILES[0]}"
+        f"{_endpoint()}/{repository}/resolve/main/{HUB_FILES[0]}, and set model.weights=/path/to/{HUB_FILES[0]}, "
+        f"or --features NAME=/path/to/{HUB_FILES[0]}"
     )
 
 

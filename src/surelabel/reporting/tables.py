@@ -171,10 +171,11 @@ def settings_tables(run: ReportedRun) -> list[Table]:
     """List every setting, the properties of the data, and the machine."""
     contents: dict[str, Mapping[str, Any]] = {
         "Settings": run.config.model_dump(mode="json"),
+        "Network": {name: text for name, text in run.run_dir.network_choice().items() if isinstance(text, str)},
         "Data": {name: value for name, value in run.run_dir.data().items() if name not in ("class_names", "digests")},
         "Environment": run.run_dir.environment(),
     }
-    return [make_table(name, ["Name", "Value"], _flatten(content)) for name, content in contents.items()]
+    return [make_table(name, ["Name", "Value"], _flatten(content)) for name, content in contents.items() if content]
 
 
 def _flatten(content: Mapping[str, Any], prefix: str = "") -> list[list[str]]:

@@ -25,11 +25,10 @@ MAX_VALUES = 200
 """Features that the page lists; the most telling ones come first."""
 
 
-def encode_png(rows: Examples, position: int) -> bytes:
-    """Encode the image of a row, from the loaded data: requests never name a path."""
+def encode_png(image: Tensor) -> bytes:
+    """Encode an image (C, H, W) uint8."""
     file = io.BytesIO()
-    image = to_image(rows.x[torch.tensor([position])][0])
-    image.save(file, "PNG", compress_level=1)  # it does not leave this machine
+    to_image(image).save(file, "PNG", compress_level=1)  # it does not leave this machine
     return file.getvalue()
 
 

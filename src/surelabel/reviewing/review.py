@@ -1,7 +1,7 @@
 """The requests of the page: the run, its suspects, a row's input, and writing decisions."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
@@ -9,6 +9,7 @@ import numpy as np
 from fastapi import Query
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
 
 from surelabel.data.corpus import Examples
 from surelabel.data.images.decode import Unreadable
@@ -22,6 +23,7 @@ from surelabel.reviewing.states import RowStates
 from surelabel.reviewing.suspects import Filter, Suspects
 from surelabel.runs.decisions import RANDOM, Conflict, Decision, Draw, Journal, Wish
 from surelabel.runs.run_dir import RunDir
+from surelabel.training import pretrained
 from surelabel.verdicts import Audit
 
 ROWS_PER_REQUEST = 60
@@ -96,12 +98,16 @@ class Review:
         live: LiveAudit,
         features: FeatureTable | None,
         originals: Originals | None = None,
+        as_seen: Callable[[Examples, int], Tensor] = pretrained.as_stored,
     ) -> None:
-        """`features` is None if the inputs are images; `originals` if these have no files."""
+        """`features` is None if the inputs are images; `originals` if these have no files.
+
+        `as_seen` returns the image of a row as the network saw it.
+        """
         self.run_dir, self.suspects, self.live, self.features = run, suspects, live, features
         self.journal = live.journal
         self.content = RowContent(run)
-        self.originals, self._decoding = originals, threading.Lock()
+        self.originals, self._decoding, self._as_seen = originals, threading.Lock(), as_seen
         self.states = RowStates(self.journal, suspects.row_of)
         self._drawn: Draw | None = None
         self.starts_random = False
@@ -208,7 +214,7 @@ class Review:
     def image(self, split: str, position: int) -> Response:
         """Return the image of a row, as networks see it."""
         rows = self._find(split, position, is_image=True)
-        return Response(encode_png(rows, position), media_type="image/png")
+        return Response(encode_png(self._as_seen(rows, position)), media_type="image/png")
 
     def original(
         self, split: str, position: int, side: Annotated[int, Query(ge=16, le=MAX_SIDE)] = MAX_SIDE

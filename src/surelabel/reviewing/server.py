@@ -30,6 +30,7 @@ from surelabel.reviewing.suspects import Suspects
 from surelabel.runs.decisions import FILE_NAME, Journal
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RunDir
+from surelabel.training import pretrained
 from surelabel.verdicts.audit import Auditor
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -131,7 +132,7 @@ def make_review(run_dir: RunDir, corpus: Corpus, by: str = "person", *, is_indep
     suspects = Suspects(live.audit, corpus, found.probability)
     features = None if corpus.train.is_image else FeatureTable(corpus.train, corpus.num_classes, corpus.feature_names)
     originals = find_originals(config_from_here(run_dir).data, corpus)
-    return Review(run_dir, suspects, live, features, originals)
+    return Review(run_dir, suspects, live, features, originals, pretrained.images_seen(run_dir))
 
 
 def make_app(review: Review, access: Access) -> ASGIApp:

@@ -4,9 +4,9 @@
     data.json            schema version, class names, input shape, sizes, hash of the training data
     noise.json           manifest of injected noise, if any
     env.json             versions, machine, device, processes
-    encoder.json         how text, or columns of a table, become features, if they do
-    encoder.safetensors  weights of the terms of text, and directions that they are reduced to
-    features.safetensors the frozen backbone, if the run trains on its features
+    encoder.json         how images, text, or columns of a table become features, if they do
+    encoder.safetensors  weights of the terms of text, or of a network that pip does not install
+    head.json            which networks, on inputs or features, were compared, and the choice
     labels.parquet       id, given, clean (null if unknown), split of training and held-out rows
     metrics.jsonl        one JSON object per epoch
     state.safetensors    resume state
@@ -51,6 +51,7 @@ SCHEMA_VERSION = 2
 """The only schema that this version reads."""
 OPINION_FILE = "second_opinion.json"
 ENCODER_FILE, ENCODER_TENSORS = "encoder.json", "encoder.safetensors"
+HEAD_FILE = "head.json"
 TRAJECTORY_FILE, NEIGHBOURS_FILE = "trajectory.safetensors", "neighbours.safetensors"
 FOLDS_FOLDER = "folds"
 RECORDED = "recorded"
@@ -63,10 +64,9 @@ START_FILES = (
     "env.json",
     "noise.json",
     "labels.parquet",
-    "features.safetensors",
     ENCODER_TENSORS,
     ENCODER_FILE,
-    "head.json",
+    HEAD_FILE,
 )
 """Files written before data.json."""
 END_FILES = (
@@ -353,6 +353,10 @@ class RunDir:
     def second_opinion(self) -> dict[str, Any]:
         """Return second_opinion.json; empty if a run has no such file."""
         return self._read_json(OPINION_FILE) if self.has(OPINION_FILE) else {}
+
+    def network_choice(self) -> dict[str, Any]:
+        """Return which network was chosen, and why; empty if nothing was open."""
+        return self._read_json(HEAD_FILE) if self.has(HEAD_FILE) else {}
 
     def encoder(self) -> dict[str, Any] | None:
         """Return encoder.json; None if the inputs of the run are images or numbers."""

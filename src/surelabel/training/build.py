@@ -17,8 +17,8 @@ from surelabel.core.stages import seed_of
 from surelabel.core.tables import TableForm
 from surelabel.data import load_corpus
 from surelabel.data.augment import Augment, input_statistics
-from surelabel.data.cells import Encoder
 from surelabel.data.corpus import Corpus, Examples
+from surelabel.data.encodable import Encoder
 from surelabel.data.loader import Loader
 from surelabel.data.relabel import mark_trusted
 from surelabel.encoding.encode import attach_encoder
@@ -103,23 +103,31 @@ class NetworkFactory:
     seed: int
     mean: Tensor | None = None
     std: Tensor | None = None
+    size: int | None = None
+    """Pixels per side at which networks see images, if they are scaled to that."""
+    reads_weights: bool = True
+    """Whether backbones start from the configured weights; if not, theirs are loaded later."""
     num_made: int = 0
     notes: list[str] = field(default_factory=list)
     """Notes on weights in a file that were not used."""
 
     def __call__(self, outputs: int | None = None, indicator: bool = False, indicator_layers: int = 1) -> nn.Module:
         """Make a network with `outputs` logits, and an indicator branch if asked for."""
-        # The features of a frozen backbone are the inputs of the layers after it.
-        config = self.config.on_features if self.config.cache_features else self.config
+        config = self.config
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed_of(self.seed, "network", self.num_made))
-            backbone, (mean, std), note = make_backbone(config, self.input_shape, (self.mean, self.std))
+            shape = self.input_shape if self.size is None else (self.input_shape[0], self.size, self.size)
+            weights = config.weights if self.reads_weights else None
+            backbone = models.make_backbone(config.name, shape, config.options)
+            note = None if weights is None else models.start_from(backbone, weights)
+            mean, std = self._scale(backbone, shape)
             network = Network(
                 backbone,
                 outputs or self.num_classes,
                 mean=mean,
                 std=std,
                 frozen=config.freeze,
+                size=self.size,
                 indicator=indicator,
                 indicator_layers=indicator_layers,
                 mirror=config.mirror,
@@ -128,26 +136,28 @@ class NetworkFactory:
         self.notes += [note] if note is not None and note not in self.notes else []
         return network
 
+    def _scale(self, backbone: nn.Module, shape: tuple[int, ...]) -> Scale:
+        """Return the scale of inputs that the weights expect, if that is known and wanted."""
+        by_weights = self.config.weights is not None and self.config.normalise_as == "weights"
+        return (models.get_pixel_scale(backbone, shape) if by_weights else None) or (self.mean, self.std)
 
-def make_backbone(
-    config: ModelConfig, input_shape: tuple[int, ...], scale: Scale
-) -> tuple[nn.Module, Scale, str | None]:
-    """Make a backbone with its initial weights.
 
-    Return it with the scale of inputs that its weights expect, if that is known and wanted, else
-    `scale`, and a note for the user.
+def size_seen(config: RunConfig) -> int | None:
+    """Return the pixels per side to which images are scaled for a network with pretrained weights.
+
+    None if they keep the size that the user chose, or that all other networks get.
     """
-    backbone = models.make_backbone(config.name, input_shape, config.options)
-    if config.weights is None:
-        return backbone, scale, None
-    note = models.start_from(backbone, config.weights)
-    own = models.get_pixel_scale(backbone, input_shape) if config.normalise_as == "weights" else None
-    return backbone, scale if own is None else own, note
+    model, data = config.model, config.data
+    if model.weights is None or data.image_size is not None or data.crop is not None:
+        return None
+    return model.feature_size or models.intended_size(model.name, model.weights)
 
 
-def without_weights(config: RunConfig) -> RunConfig:
-    """Return the same without initial weights, for networks that load those of a run."""
-    return config.model_copy(update={"model": config.model.model_copy(update={"weights": None})})
+def data_for(config: RunConfig) -> DataConfig:
+    """Return the settings of the data, with images as large as a pretrained network wants them."""
+    if config.data.largest_size is not None:
+        return config.data
+    return config.data.model_copy(update={"largest_size": size_seen(config)})
 
 
 def notes(method: Method) -> list[str]:
@@ -185,14 +195,18 @@ def task(
     trusted: Tensor | None = None,
     opinion: Callable[[], Opinion | None] = no_opinion,
     folder: Path | None = None,
+    reads_weights: bool = True,
 ) -> Task:
     """Make the task of a method: labels, lengths, and a factory of networks drawn from `seed`."""
+    size = size_seen(config) if len(input_shape) == 3 else None
     return Task(
         num_classes=num_classes,
         num_samples=len(given),
         given=given,
         epochs=config.train.epochs,
-        network=NetworkFactory(config.model, input_shape, num_classes, seed, *scale),
+        network=NetworkFactory(
+            config.model, input_shape, num_classes, seed, *scale, size=size, reads_weights=reads_weights
+        ),
         restart_period=config.optimiser.rate_period,
         uses_sgd=config.optimiser.name == "sgd",
         seed=seed,

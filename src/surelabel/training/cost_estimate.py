@@ -12,9 +12,9 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from surelabel import noise
@@ -26,13 +26,15 @@ from surelabel.data.corpus import Corpus
 from surelabel.data.duplicates import DuplicateGroup, find_duplicates, find_leaked_rows, hash_rows
 from surelabel.data.inputs import Inputs
 from surelabel.data.neighbours import CHUNK_VALUES, MOST_ROWS
+from surelabel.encoding import features
 from surelabel.encoding.encode import encode_all
+from surelabel.engine import distributed
 from surelabel.engine.loop import Interrupted
 from surelabel.engine.record import SampleRecord
 from surelabel.engine.signals import stop_on_signals
 from surelabel.runs.run_dir import RunDir
 from surelabel.runs.samples import DENSE_UP_TO, NUM_KEPT, TopK
-from surelabel.training import build, head, second_opinion
+from surelabel.training import build, head, pretrained, second_opinion
 from surelabel.training.session import train
 from surelabel.verdicts.curve import calibrate
 from surelabel.verdicts.evidence import TRAINED
@@ -49,6 +51,8 @@ IMPORT_SECONDS = 3.0
 """Seconds in which Python starts and imports what a run needs."""
 JUDGED_ROWS = 1000
 """Rows whose verdict is timed."""
+TIMED_BATCH = 32
+"""Rows whose pretrained features are timed, after the same number that warms up."""
 OPTIMISER_COPIES = {"sgd": 3, "adamw": 4}
 """Numbers per weight in training: the weight, its gradient, and the state of the optimiser."""
 
@@ -89,6 +93,12 @@ class Plan:
     other_seconds: float
     """The start, the comparison of networks, the second opinion and the verdict."""
     total_seconds: float
+    pretrained: str = "none"
+    """The network whose features are computed first."""
+    feature_rows: int = 0
+    """Rows whose features are not in the cache yet."""
+    feature_seconds: float = 0.0
+    """What computing them takes."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -128,13 +138,15 @@ class _Stopwatch(Silent):
 def plan(config: RunConfig) -> Plan:
     """Inspect the data and train a few steps in a temporary folder."""
     begun = time.perf_counter()
-    corpus, manifest = build.corpus(config.data, config.noise, config.train.seed)
+    corpus, manifest = build.corpus(build.data_for(config), config.noise, config.train.seed)
     start = IMPORT_SECONDS + time.perf_counter() - begun
     groups, shared = _find_duplicates(corpus)
-    uses = _count_bytes(config, corpus)
-    watch = _time_steps(config, corpus, manifest)
-    sizes = {name: len(rows) for name, rows in _parts(corpus).items()}
-    other = start + watch.start_seconds + _comparison_seconds(config, corpus, watch) + _verdict_seconds(config, corpus)
+    resolved, corpus, feature_rows, feature_seconds = _time_features(config, corpus)
+    uses = _count_bytes(resolved, corpus)
+    watch = _time_steps(resolved, corpus, manifest)
+    sizes = {name: len(rows) for name, rows in corpus.parts.items()}
+    comparison, verdict = _comparison_seconds(resolved, corpus, watch), _verdict_seconds(resolved, corpus)
+    other = start + watch.start_seconds + comparison + verdict
     return Plan(
         sizes=sizes,
         class_counts=_class_counts(corpus),
@@ -148,14 +160,37 @@ def plan(config: RunConfig) -> Plan:
         batches=watch.batches,
         step_seconds=watch.step_seconds,
         other_seconds=other,
-        total_seconds=_epoch_seconds(config, watch, sum(sizes.values()) - sizes["train"]) + other,
-        warnings=watch.warnings,
+        total_seconds=_epoch_seconds(config, watch, sum(sizes.values()) - sizes["train"]) + other + feature_seconds,
+        pretrained=resolved.model.features,
+        feature_rows=feature_rows,
+        feature_seconds=feature_seconds,
+        warnings=[*pretrained.notes(config, resolved, corpus), *watch.warnings],
     )
 
 
-def _parts(corpus: Corpus) -> dict[str, Any]:
-    held_out = {} if corpus.validation is None else {"validation": corpus.validation}
-    return {"train": corpus.train, **held_out, **corpus.tests}
+def _time_features(config: RunConfig, corpus: Corpus) -> tuple[RunConfig, Corpus, int, float]:
+    """Return the configuration and the rows with features, how many are not cached, and their time.
+
+    Nobody waits for them here: rows get random ones, which cost as much afterwards.
+    """
+    resolved = pretrained.resolve(config, corpus)
+    if resolved.model.features == pretrained.NONE:
+        return resolved, corpus, 0, 0.0
+    distributed.use_threads(config.train)
+    encoder = pretrained.open_encoder(resolved.model, corpus)
+    encodable = [pretrained.as_encodable(rows, encoder) for rows in corpus.parts.values()]
+    num_missing, seconds = features.count_missing(encodable), 0.0
+    if num_missing:
+        some = np.arange(min(TIMED_BATCH, len(corpus.train)))
+        encodable[0].encode(some)
+        begun = time.perf_counter()
+        encodable[0].encode(some)
+        seconds = (time.perf_counter() - begun) * num_missing / len(some)
+    generator = torch.Generator().manual_seed(0)
+    random: dict[str, Inputs] = {
+        name: torch.randn(len(rows), encoder.num_features, generator=generator) for name, rows in corpus.parts.items()
+    }
+    return resolved, pretrained.with_features(corpus, encoder, random), num_missing, seconds
 
 
 def _class_counts(corpus: Corpus) -> dict[str, int]:
@@ -175,9 +210,11 @@ def _find_duplicates(corpus: Corpus) -> tuple[list[DuplicateGroup] | None, dict[
 
 def _count_bytes(config: RunConfig, corpus: Corpus) -> dict[str, int]:
     """Return the bytes of inputs, per-sample state, weights with the optimiser, and the verdict."""
-    rows = corpus.train
+    config = pretrained.settled(config)
+    seen = pretrained.as_trained(config, corpus)
+    rows = seen.train
     job = build.task(
-        config, rows.label, corpus.num_classes, rows.input_shape, config.train.seed, build.normalisation(corpus)
+        config, rows.label, corpus.num_classes, rows.input_shape, config.train.seed, build.normalisation(seen)
     )
     method = build.method(config, job)
     record = SampleRecord(rows.label, corpus.num_classes)
@@ -185,7 +222,7 @@ def _count_bytes(config: RunConfig, corpus: Corpus) -> dict[str, int]:
     mapped = [module for module in method.modules() if isinstance(module, MappedStore)]
     tables = [module for module in method.modules() if isinstance(module, SampleStore) and module not in mapped]
     uses = {
-        "inputs": sum(_num_bytes(part.x) for part in _parts(corpus).values()),
+        "inputs": sum(_num_bytes(x) for part in corpus.parts.values() for x in (part.x, part.features)),
         "per-sample state": sum(store.num_bytes for store in tables) + record.num_bytes,
         "weights and optimiser": sum(p.nbytes for p in networks) * OPTIMISER_COPIES[config.optimiser.name],
         "verdict": _count_verdict(config, corpus),
@@ -202,6 +239,7 @@ def _count_verdict(config: RunConfig, corpus: Corpus) -> int:
         return columns
     # Vectors are taken whole; images are described by a few hundred numbers.
     width = math.prod(corpus.train.input_shape) if len(corpus.train.input_shape) == 1 else IMAGE_FEATURES
+    width += 0 if corpus.pretrained is None else corpus.pretrained.num_features
     features = num_rows * width * FEATURE_BYTES
     values = num_rows * max(num_classes, affordable_landmarks(num_rows, num_classes))
     # Feature maps have fewer columns than landmarks, so that twice as many rows may still be kept.
@@ -221,7 +259,9 @@ def _peak_bytes(uses: dict[str, int]) -> int:
     return trained + max(uses["per-sample state"], uses["verdict"])
 
 
-def _num_bytes(x: Inputs) -> int:
+def _num_bytes(x: Inputs | None) -> int:
+    if x is None:
+        return 0
     return x.nbytes if isinstance(x, Tensor) else x.num_bytes
 
 
@@ -241,7 +281,9 @@ def _time_steps(config: RunConfig, corpus: Corpus, manifest: noise.Manifest | No
 def _comparison_seconds(config: RunConfig, corpus: Corpus, watch: _Stopwatch) -> float:
     """Return the seconds in which networks on feature vectors are compared first."""
     comparison = head.compare_what(config, corpus)
-    return 0.0 if comparison is None else watch.step_seconds * comparison.num_visits / config.train.batch_size
+    if comparison is None:
+        return 0.0
+    return watch.step_seconds * comparison.num_visits / config.train.batch_size + comparison.image_seconds
 
 
 def _epoch_seconds(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:

@@ -20,12 +20,14 @@ import torch
 
 from surelabel.core.run import Verdict
 from surelabel.data import read_labelled
-from surelabel.data.cells import Cells
 from surelabel.data.corpus import Examples, refuse_not_finite
+from surelabel.data.encodable import Encodable
 from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.inputs import Inputs
 from surelabel.data.neighbours import measure_distances
+from surelabel.data.pictures import Pictures
 from surelabel.data.sources import objects
+from surelabel.encoding.features import features_of
 from surelabel.engine.verdict import HISTORY, chunk_columns, describe_rows
 from surelabel.errors import DataError
 from surelabel.runs.run_dir import RunDir
@@ -72,7 +74,8 @@ def judge_new(
     """Return the audit of new labelled rows; `known` are the run's training rows, if at hand."""
     if not len(new):
         raise DataError("data: no rows")
-    probability, tau = model.predict_proba(new.x), model.tau(new.x)
+    seen = model.encode(new.x)
+    probability, tau = model.predict_proba(seen), model.tau(seen)
     given, num_classes = new.label.numpy(), len(model.class_names)
     nearness = None if known is None else _measure(model, known, new)
     drifts = list(_find_drift(run, probability, nearness, confidence))
@@ -156,7 +159,7 @@ def _measure(model: TrainedModel, known: Examples, new: Examples) -> _Nearness |
     rows = np.random.default_rng(0).permutation(len(known))[:REFERENCE_ROWS]
     some = known.subset(np.sort(rows))
     some = replace(some, x=centre_crop_inputs(some.x, some.crop), crop=None)
-    parts = [replace(part, x=_as_features(model, part.x)) for part in (some, new)]
+    parts = [replace(part, x=_as_features(model, part), encoded=None) for part in (some, new)]
     features = join_features(feature_sets(parts, model.config.train.seed))
     found = measure_distances(features[: len(some)], features[len(some) :])
     if found is None:
@@ -165,15 +168,12 @@ def _measure(model: TrainedModel, known: Examples, new: Examples) -> _Nearness |
     return _Nearness(distance.mean(1), reference.mean(1), int((distance[:, 0] == 0).sum()))
 
 
-@torch.no_grad()
-def _as_features(model: TrainedModel, x: Inputs) -> Inputs:
-    """Return the inputs of the method where these are features of cells or of a frozen network."""
-    if isinstance(x, Cells):
-        x = x.features()
-    if model.extractor is None:
-        return x
-    parts = torch.split(torch.arange(len(x)), 512)
-    return torch.cat([model.seen(x[rows]).float().cpu() for rows in parts])
+def _as_features(model: TrainedModel, rows: Examples) -> Inputs:
+    """Return the inputs of the method: features of what an encoder reads, else the inputs."""
+    x = rows.x
+    if model.encoder is not None:  # cells of training rows come with one for TF-IDF
+        x = x.with_encoder(model.encoder) if isinstance(x, Encodable) else Pictures(rows.stored, model.encoder)
+    return features_of([x])[0] if isinstance(x, Encodable) else x
 
 
 def _find_drift(run: RunDir, probability: np.ndarray, nearness: _Nearness | None, confidence: float) -> Iterator[Drift]:

@@ -1,6 +1,5 @@
 """Predict with the model of a finished run: new inputs in, probabilities or a table of them out."""
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +12,19 @@ from torch import Tensor
 from surelabel.config import RunConfig
 from surelabel.core.tables import TableForm
 from surelabel.data import read_inputs
-from surelabel.data.cells import UNENCODED, Cells, Encoder
+from surelabel.data.cells import Cells
 from surelabel.data.corpus import refuse_not_finite
+from surelabel.data.encodable import UNENCODED, Encodable, Encoder
 from surelabel.data.inputs import Inputs, LazyInputs
+from surelabel.data.pictures import Pictures
 from surelabel.data.sources.tables import frames
 from surelabel.encoding import stored
+from surelabel.encoding.features import features_of
 from surelabel.errors import RunError
 from surelabel.files import replace_csv
-from surelabel.models import Extractor
 from surelabel.runs.locate import config_from_here
 from surelabel.runs.run_dir import RECORDED, RunDir
-from surelabel.training import build, cached_features
+from surelabel.training import build
 
 
 class TrainedModel:
@@ -39,7 +40,6 @@ class TrainedModel:
         input_shape: tuple[int, ...],
         given: Tensor,
         weights: dict[str, Tensor],
-        extractor: Extractor | None = None,
         device: str = "cpu",
         encoder: Encoder | None = None,
     ) -> None:
@@ -49,11 +49,10 @@ class TrainedModel:
         """
         self.config, self.class_names, self.input_shape = config, class_names, input_shape
         self.device, self.encoder = torch.device(device), encoder
-        self.extractor = None if extractor is None else extractor.to(self.device).eval()
-        shape = input_shape if extractor is None else (extractor.num_features,)
+        shape = input_shape if encoder is None else (encoder.num_features,)
         scale_shape = (shape[0], *[1] * (len(shape) - 1))
         scale = torch.zeros(scale_shape), torch.ones(scale_shape)
-        task = build.task(build.without_weights(config), given, len(class_names), shape, config.train.seed, scale)
+        task = build.task(config, given, len(class_names), shape, config.train.seed, scale, reads_weights=False)
         self.method = build.method(config, replace(task, form=TableForm("topk", 2)))  # tables are not needed
         own = self.method.state_dict()
         wrong = [name for name in own if name not in weights and not name.endswith(".rows")]
@@ -72,12 +71,11 @@ class TrainedModel:
         if RECORDED in data and not run_dir.has_model:
             raise RunError(f"{run_dir.path}: recorded by another training loop; it has no model of its own")
         given = torch.from_numpy(run_dir.labels()["given"].to_numpy()[: data["num_train"]].copy())
-        extractor = cached_features.load(run_dir) if config.model.cache_features else None
         shape, whole = tuple(data["input_shape"]), tuple(data.get("stored_shape", data["input_shape"]))
         parts = _with_image_size(config, shape, whole), tuple(data["class_names"]), shape, given
         weights = run_dir.tensors(run_dir.weights_file.name)
         try:
-            return cls(*parts, weights, extractor, device, stored.read(run_dir))
+            return cls(*parts, weights, device, stored.read(run_dir))
         except RunError as error:
             raise RunError(f"{run_dir.weights_file}: {error}") from None
 
@@ -88,13 +86,15 @@ class TrainedModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parts to build it from: a module would include its per-sample tables."""
-        extractor = None if self.extractor is None else copy.deepcopy(self.extractor).cpu()
-        parts = self.config, self.class_names, self.input_shape, self.method.given.cpu(), self.weights(), extractor
+        parts = self.config, self.class_names, self.input_shape, self.method.given.cpu(), self.weights()
         return type(self), (*parts, "cpu", self.encoder)
 
     @torch.no_grad()
     def predict_proba(self, x: Any, batch_size: int = 512) -> np.ndarray:
-        """Return (N, K) class probabilities of inputs (N, *input_shape), of texts or of a frame."""
+        """Return (N, K) class probabilities of inputs (N, *input_shape), of texts or of a frame.
+
+        A model that was trained on the features of images takes images of any size.
+        """
         return self._sweep(self.method.predict, x, batch_size)
 
     def predict(self, x: Any, batch_size: int = 512) -> np.ndarray:
@@ -109,25 +109,44 @@ class TrainedModel:
         It says how far training trusts such inputs, and not how likely a prediction is right.
         """
         inputs = self._check(x)
-        if self.method.tau(self.seen(inputs[torch.arange(min(1, len(inputs)))])) is None:
+        if not self.has_tau(inputs):
             return None
         return self._sweep(self.method.tau, inputs, batch_size)
 
-    def seen(self, raw: Tensor) -> Tensor:
-        """Return the inputs of the method: raw ones, or features if the run trained on these."""
-        raw = raw.to(self.device)
-        return raw if self.extractor is None else self.extractor(raw)
+    @torch.no_grad()
+    def has_tau(self, x: Any) -> bool:
+        """Return whether the method says how far it trusts such inputs."""
+        inputs = self._check(x)
+        return self.method.tau(inputs[torch.arange(min(1, len(inputs)))].to(self.device)) is not None
+
+    def encode(self, x: Any) -> Inputs:
+        """Return what the network sees, to predict more than once; slow features are cached."""
+        inputs = self._check(x)
+        return features_of([inputs])[0] if isinstance(inputs, Encodable) else inputs
 
     def _check(self, x: Any) -> Inputs:
-        if self.encoder is not None and not isinstance(x, LazyInputs | Tensor):
+        if isinstance(x, Encodable):
+            return x
+        if self.encoder is not None and isinstance(x, LazyInputs | Tensor) and len(x.shape) == 2:
+            return x  # features that `encode` has made
+        if self.encoder is not None and self.encoder.columns and not isinstance(x, LazyInputs | Tensor):
             x = self._as_cells(x, self.encoder)
         inputs = x if isinstance(x, LazyInputs) else torch.as_tensor(x)
+        if self.encoder is not None and not self.encoder.columns and not isinstance(inputs, Encodable):
+            return Pictures(self._check_images(inputs), self.encoder)
         if tuple(inputs.shape[1:]) != self.input_shape:
             raise ValueError(
                 f"inputs must have shape (N, {', '.join(map(str, self.input_shape))}), got {tuple(inputs.shape)}"
             )
         # float64 is the default of NumPy, and networks cannot multiply it with their weights.
         return inputs.float() if isinstance(inputs, Tensor) and inputs.dtype == torch.float64 else inputs
+
+    def _check_images(self, x: Inputs) -> Inputs:
+        if len(x.shape) != 4 or x.shape[1] not in (1, 3) or x.dtype != torch.uint8:
+            raise ValueError(
+                f"inputs must be images (N, C, H, W) of 1 or 3 channels, uint8, got {tuple(x.shape)}, {x.dtype}"
+            )
+        return x
 
     def _as_cells(self, x: Any, encoder: Encoder) -> Any:
         """Return texts, or the rows of a frame, as inputs; features are returned as they are."""
@@ -141,7 +160,7 @@ class TrainedModel:
         inputs = self._check(x)
         # By positions, because inputs may be larger than memory; no rows make one empty part.
         rows = torch.split(torch.arange(len(inputs)), batch_size)
-        return torch.cat([function(self.seen(inputs[part])).float().cpu() for part in rows]).numpy()
+        return torch.cat([function(inputs[part].to(self.device)).float().cpu() for part in rows]).numpy()
 
 
 def _with_image_size(config: RunConfig, shape: tuple[int, ...], stored: tuple[int, ...]) -> RunConfig:
@@ -161,7 +180,8 @@ def predictions(model: TrainedModel, source: str) -> dict[str, np.ndarray]:
     config = model.config.data.model_copy(update={"source": source, "test": None})
     x, ids = read_inputs(config, model.input_shape, model.encoder)
     refuse_not_finite(x, ids, source)
-    probability, tau = model.predict_proba(x), model.tau(x)
+    seen = model.encode(x)
+    probability, tau = model.predict_proba(seen), model.tau(seen)
     columns = {"id": ids, "predicted": np.array(model.class_names)[probability.argmax(1)]}
     if tau is not None:
         columns["tau"] = tau

@@ -16,6 +16,7 @@ from surelabel.core.method import Opinion
 from surelabel.data.corpus import Corpus, Examples
 from surelabel.data.duplicates import number_duplicates
 from surelabel.data.groups import ALONE, join_copies
+from surelabel.data.inputs import read_all
 from surelabel.data.neighbours import Neighbours, find_neighbours
 from surelabel.models import TINY_SIDE
 from surelabel.models.gradients import gradient_features
@@ -30,7 +31,7 @@ from surelabel.verdicts.noise_model import NoiseModel, fit_noise_model
 from surelabel.verdicts.probe import SecondOpinion, second_opinion
 from surelabel.verdicts.row_readers import RowReader
 
-INPUTS, PATCHES, GRADIENTS = "inputs", "patches", "gradients"
+INPUTS, PATCHES, GRADIENTS, PRETRAINED = "inputs", "patches", "gradients", "pretrained"
 """Names of sets of features."""
 LEAST_ROWS = 30
 """With fewer rows there is no second opinion."""
@@ -68,9 +69,9 @@ class Surroundings(NamedTuple):
 
 def look_around(features: Mapping[str, np.ndarray], group: np.ndarray | None, seed: int) -> Surroundings:
     """Find neighbours and copies by (N, D) features, and join copies to the groups of the user."""
-    joined = join_features(features)
-    neighbours = find_neighbours(joined, seed)
-    copies = number_duplicates(joined, neighbours)
+    neighbours = find_neighbours(join_features(features), seed)
+    # Those of a network may differ in their last digits between equal pictures.
+    copies = number_duplicates(join_features({n: x for n, x in features.items() if n != PRETRAINED}), neighbours)
     return Surroundings(neighbours, copies, join_copies(group, copies))
 
 
@@ -93,7 +94,7 @@ class TrainingRows:
 
     def __init__(self, config: RunConfig, corpus: Corpus, say: Callable[[str], None] = lambda _text: None) -> None:
         self.config, self.rows, self.num_classes, self.say = config, corpus.train.as_given(), corpus.num_classes, say
-        self.keep_scale, self.parts = corpus.has_term_weights, corpus.labelled_parts
+        self.one_scale, self.parts = sets_of_one_scale(corpus), corpus.labelled_parts
         self._surroundings: Surroundings | None = None
 
     def surroundings(self, features: Mapping[str, np.ndarray] | None = None) -> Surroundings:
@@ -120,7 +121,7 @@ class TrainingRows:
                 self.num_classes,
                 seed,
                 group=None if group is None else group[:num_rows],
-                keep_scale=self.keep_scale,
+                one_scale=self.one_scale,
             )
 
     def __call__(self) -> Opinion | None:
@@ -184,6 +185,11 @@ def judge_run(
         return _judge(config, corpus, columns, extra, known)
 
 
+def sets_of_one_scale(corpus: Corpus) -> tuple[str, ...]:
+    """Return the names of sets of features whose columns share one scale: weights of terms."""
+    return (INPUTS,) if corpus.has_term_weights else ()
+
+
 def groups_of(parts: list[Examples]) -> np.ndarray | None:
     """Return the group (N,) of the rows of all parts; None if no part has any."""
     if all(part.group is None for part in parts):
@@ -210,7 +216,7 @@ def _judge(
             config.train.seed,
             extra,
             group=around.group,
-            keep_scale=corpus.has_term_weights,
+            one_scale=sets_of_one_scale(corpus),
         )
     return None if opinion is None else judge_rows(opinion, around, columns, config.train.seed)
 
@@ -263,13 +269,15 @@ def feature_sets(parts: list[Examples], seed: int) -> dict[str, np.ndarray]:
     """Return named (N, D) features of all parts: the inputs, or two descriptions of images.
 
     Vectors and tiny images are taken whole. Other images are described by random patches, which
-    see colour and texture, and by oriented gradients, which see shape.
+    see colour and texture, and by oriented gradients, which see shape. The features of a pretrained
+    network join them if there is one.
     """
     sets = {PATCHES if _is_large(parts[0]) else INPUTS: np.concatenate(features_of(parts, seed))}
     if _is_large(parts[0]):
         gradients = [_collect(part, lambda x: gradient_features(_shrink(x))) for part in parts]
         sets[GRADIENTS] = np.concatenate(gradients)
-    return sets
+    pretrained = [read_all(part.features) for part in parts if part.features is not None]
+    return sets | {PRETRAINED: np.concatenate(pretrained)} if pretrained else sets
 
 
 def features_of(parts: list[Examples], seed: int) -> list[np.ndarray]:

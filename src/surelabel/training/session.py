@@ -16,21 +16,21 @@ from surelabel.core.collective import world_size
 from surelabel.core.method import Method
 from surelabel.data.corpus import Corpus
 from surelabel.encoding import stored
-from surelabel.encoding.encode import encode_all, find_encoder
+from surelabel.encoding.encode import encode_all, with_encoder
 from surelabel.engine import distributed
 from surelabel.engine.loop import Engine, Interrupted, Progress, Setup
 from surelabel.engine.signals import Stop
 from surelabel.engine.trajectory import Trajectory
 from surelabel.engine.verdict import collect_columns, summarise, weights_of
 from surelabel.errors import RunError
-from surelabel.models import Extractor
 from surelabel.runs.run_dir import (
+    HEAD_FILE,
     NEIGHBOURS_FILE,
     OPINION_FILE,
     TRAJECTORY_FILE,
     RunDir,
 )
-from surelabel.training import build, cached_features, folds, head, second_opinion, warm_start
+from surelabel.training import build, folds, head, pretrained, second_opinion, warm_start
 from surelabel.training.cores import notes_on_threads
 from surelabel.training.startup import check_or_write
 
@@ -59,20 +59,25 @@ def train(
     raw, manifest = data
     distributed.check_device(config.train)
     with stop.at_once():
-        extractor = cached_features.extractor(config, raw, run_dir, progress.warn)
-        corpus = cached_features.extract(encode_all(raw), extractor, config, progress.warn)
+        distributed.use_threads(config.train)
+        is_on_features = run_dir.is_prepared and config.model.train_on == pretrained.FEATURES
+        known_encoder = stored.read(run_dir) if is_on_features else None
+        config, raw = pretrained.attach(config, raw, progress.warn, known_encoder)
+        corpus = encode_all(raw)
         chosen: dict[str, Any] = {}
         if choose_head and not run_dir.is_prepared:
             config, chosen = head.settle(config, corpus, functools.partial(_train_candidate, stop), run_dir.path)
-        scale = build.normalisation(corpus)
+        config = pretrained.settled(config)
         known = opinion or second_opinion.TrainingRows(config, corpus, progress.warn)
+        seen = pretrained.as_trained(config, corpus)
+        scale = build.normalisation(seen)
 
         def make_method(seed: int) -> Method:
-            return build.method_for(config, corpus, scale, seed, known, run_dir.path)
+            return build.method_for(config, seen, scale, seed, known, run_dir.path)
 
         torch.manual_seed(config.train.seed)  # for methods that draw weights without the factory
         method = make_method(config.train.seed)
-        warnings = [f"network on these features: {chosen['chosen']}"] if chosen else []
+        warnings = [f"network: {chosen['chosen']}"] if chosen else []
         warnings += [
             *config.notices(),
             *_alike_names(raw),
@@ -83,18 +88,18 @@ def train(
         if method.target_tables():
             warnings.append(LOSS_MAY_RISE.format(method=config.method.name))
         # A saved state replaces the weights of a warm start.
-        warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, raw.train.input_shape)
+        warm = None if run_dir.state_file.exists() else warm_start.read(config, raw.class_names, seen.train.input_shape)
         warnings += [] if warm is None else warm.apply(method)
     fabric = distributed.launch(config.train, run_dir.path)
-    loader = build.loader(config, corpus, fabric.device)
+    loader = build.loader(config, seen, fabric.device)
     torch.manual_seed(config.train.seed)
     with distributed.naming_lost_process(run_dir.path):
-        _let_first(fabric.device, lambda: _prepare(run_dir, config, raw, manifest, extractor, chosen, fabric.device))
+        _let_first(fabric.device, lambda: _prepare(run_dir, config, raw, manifest, chosen, fabric.device))
         for text in [manifest.describe(), *warnings] if manifest is not None else warnings:
             progress.warn(text)
         setup = Setup(
             config=config,
-            corpus=corpus,
+            corpus=seen,
             method=method,
             make_method=make_method,
             loader=loader,
@@ -106,7 +111,7 @@ def train(
         )
         engine = Engine(setup)
         engine.run(resume=run_dir.state_file.exists())
-        _write_results(engine, run_dir, folds.predict_left_out(engine, known), known, stop)
+        _write_results(engine, run_dir, corpus, folds.predict_left_out(engine, known), known, stop)
         distributed.wait_for_all()
     return run_dir
 
@@ -122,8 +127,6 @@ def _train_candidate(
     stop: Stop, config: RunConfig, corpus: Corpus, run_dir: RunDir, opinion: second_opinion.TrainingRows
 ) -> None:
     """Train one of the networks that are compared."""
-    on_features = config.model.on_features if config.model.cache_features else config.model
-    config = config.model_copy(update={"model": on_features})
     train(config, (corpus, None), run_dir, Silent(), None, stop, opinion=opinion)
 
 
@@ -144,22 +147,30 @@ def _prepare(
     config: RunConfig,
     corpus: Corpus,
     manifest: noise.Manifest | None,
-    extractor: Extractor | None,
     chosen: dict[str, Any],
     device: torch.device,
 ) -> None:
     """Write, or check, the files that describe the run."""
     if not run_dir.is_prepared:
-        if extractor is not None:
-            cached_features.keep(run_dir, extractor)
         if chosen:  # before config.json has the choice: a resumed start does not compare again
-            run_dir.write_json(head.FILE, chosen)
-        stored.write(run_dir, find_encoder(corpus))
-    check_or_write(run_dir, config, corpus, manifest, device)
+            run_dir.write_json(HEAD_FILE, chosen)
+        stored.write(run_dir, pretrained.encoder_of_run(config, corpus))
+    check_or_write(run_dir, config, _as_predicted(config, corpus), manifest, device)
+
+
+def _as_predicted(config: RunConfig, corpus: Corpus) -> Corpus:
+    """Return the rows whose cells have the encoder that new ones will go through."""
+    encoder = pretrained.encoder_of_run(config, corpus)
+    return corpus if encoder is None else with_encoder(corpus, encoder)
 
 
 def _write_results(
-    engine: Engine, run_dir: RunDir, left_out: dict[str, np.ndarray], known: second_opinion.TrainingRows, stop: Stop
+    engine: Engine,
+    run_dir: RunDir,
+    corpus: Corpus,
+    left_out: dict[str, np.ndarray],
+    known: second_opinion.TrainingRows,
+    stop: Stop,
 ) -> None:
     """Judge every label and write the results; every rank takes part, the first one writes.
 
@@ -173,7 +184,7 @@ def _write_results(
         columns, weights = _collect(engine, stop)
         if distributed.is_first():
             with stop.at_once():
-                found = second_opinion.judge_run(engine.config, engine.setup.corpus, columns, left_out, known)
+                found = second_opinion.judge_run(engine.config, corpus, columns, left_out, known)
                 write_verdict(run_dir, columns, found, engine.record.trajectory)
                 run_dir.write_tensors(run_dir.weights_file.name, weights)
     if distributed.any_rank(stop(), engine.device):

@@ -71,10 +71,10 @@ def check_or_write(
 def _digests(run_dir: RunDir, config: RunConfig, corpus: Corpus) -> dict[str, str]:
     """Hash everything that training reads: the data, and the files of weights that it starts from.
 
-    A backbone whose features are cached is kept in the run; a saved state replaces a warm start.
+    A saved state replaces a warm start.
     """
     found, files = corpus.digests(), dict[str, Path]()
-    if config.model.weights is not None and not config.model.cache_features:
+    if config.model.weights is not None:
         files["model.weights"] = Path(config.model.weights)
     if config.train.warm_start is not None and not run_dir.state_file.exists():
         files["train.warm_start"] = RunDir(config.train.warm_start).weights_file

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from surelabel.config import RunConfig
+from surelabel.config import ModelConfig, RunConfig
 from surelabel.core.method import Method
 from surelabel.errors import ConfigError
 from surelabel.runs.run_dir import RunDir
+from surelabel.training.pretrained import FEATURES
 
 _CLASSIFIER = ".classifier."
 """Part of the names of weights that every network has; a linear one has no backbone weights."""
@@ -92,13 +93,21 @@ def read(config: RunConfig, class_names: tuple[str, ...], input_shape: tuple[int
     run = RunDir.open(Path(config.train.warm_start))
     run.require_done()
     data, before = run.data(), run.config()
-    _require_equal(run.path, "inputs have the shape", tuple(data["input_shape"]), tuple(input_shape))
-    if config.model.cache_features or before.model.cache_features:
-        _require_equal(run.path, "features come from", before.model.model_dump(), config.model.model_dump())
+    if FEATURES in (before.model.train_on, config.model.train_on):
+        _require_equal(run.path, "network was trained on", _trained_on(before.model), _trained_on(config.model))
+    else:
+        _require_equal(run.path, "inputs have the shape", tuple(data["input_shape"]), tuple(input_shape))
     weights = run.tensors(run.weights_file.name)
     if not prefixes(weights):
         raise ConfigError(f"train.warm_start: {run.path}: holds no network to start from")
     return WarmStart(str(run.path), weights, tuple(data["class_names"]) == tuple(class_names))
+
+
+def _trained_on(model: ModelConfig) -> str:
+    if model.train_on != FEATURES:
+        return model.train_on
+    size = "" if model.feature_size is None else f" at {model.feature_size} pixels"
+    return f"the features of {model.features}{size}"
 
 
 def prefixes(state: dict[str, Tensor]) -> list[str]:

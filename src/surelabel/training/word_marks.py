@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from surelabel.encoding.text_models import TextModelEncoder
+from surelabel.encoding.tfidf import TfidfEncoder
 from surelabel.training.predictor import TrainedModel
 
 MOST_CHARACTERS = 600
@@ -38,7 +40,8 @@ class Piece(NamedTuple):
 
 def can_mark(model: TrainedModel) -> bool:
     """Return whether words can be marked: with a transformer it would take too long."""
-    return model.encoder is not None and model.encoder.has_term_weights
+    encoder = model.encoder
+    return isinstance(encoder, TfidfEncoder) or (isinstance(encoder, TextModelEncoder) and encoder.has_static_vectors)
 
 
 def mark_words(

@@ -10,7 +10,7 @@ seconds. Scores of other models that have not seen the label they judge may join
 networks trained on folds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -77,13 +77,13 @@ def second_opinion(
     extra: Mapping[str, Array] | None = None,
     *,
     group: Labels | None = None,
-    keep_scale: bool = False,
+    one_scale: Collection[str] = (),
 ) -> SecondOpinion | None:
     """Judge (N,) given labels by named sets of (N, D) features; None if that would take minutes.
 
     `extra` has (N, K) scores of further experts by name, with NaN in rows that they do not judge.
     Rows with the same number in `group` (N,) are left out together; negative ones are alone.
-    With `keep_scale`, columns that vary less than others keep doing so.
+    In the sets of features named in `one_scale`, columns that vary less than others keep doing so.
     """
     rng = np.random.default_rng(seed)
     groups = None if group is None else Groups(group)
@@ -91,7 +91,7 @@ def second_opinion(
     scores: list[RowReader] = []
     found = []
     for source, inputs in features.items():
-        x = _standardise(_project(inputs, rng), keep_scale)
+        x = _standardise(_project(inputs, rng), source in one_scale)
         for name, phi in _feature_maps(x, num_classes, rng):
             penalty, loss, best = _best_scores(phi, labels, num_classes, chosen, groups)
             scores.append(best)

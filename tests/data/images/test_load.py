@@ -18,7 +18,7 @@ from surelabel.errors import DataError
 
 
 def load(paths, shape=None, **options):
-    return load_images(Files(paths), DataConfig(source="here", **options), shape, "here")
+    return load_images(Files(paths), DataConfig(source="here", **options), shape, "here")[:2]
 
 
 def read(*paths, shape=None, **options):
@@ -245,7 +245,7 @@ class TestCache:
 
     def load_and_count(self, paths, shape=None, **options):
         files = Counting(paths)
-        x, _ = load_images(files, DataConfig(source="here", **options), shape, "here")
+        x = load_images(files, DataConfig(source="here", **options), shape, "here").x
         return x, files.num_opened
 
     def test_the_second_start_opens_no_file_and_repeats_the_warning(self, paths, caplog):
@@ -285,9 +285,9 @@ class TestCache:
         def blobs():
             return Blobs([path.read_bytes() for path in paths], [path.name for path in paths])
 
-        first, _ = load_images(blobs(), DataConfig(source="here"), None, "here")
+        first = load_images(blobs(), DataConfig(source="here"), None, "here").x
         size = sum(path.stat().st_size for path in folder.iterdir())
-        second, _ = load_images(blobs(), DataConfig(source="elsewhere"), None, "elsewhere")
+        second = load_images(blobs(), DataConfig(source="elsewhere"), None, "elsewhere").x
         assert torch.equal(first, second)
         assert sum(path.stat().st_size for path in folder.iterdir()) == size
 

@@ -41,7 +41,7 @@ def paths(tmp_path, paint):
 
 def streamed(paths, workers=0, **options) -> StreamedImages:
     config = DataConfig(source="here", decode="stream", workers=workers, **options)
-    x, _ = load_images(Files(paths), config, None, "here")
+    x = load_images(Files(paths), config, None, "here").x
     assert isinstance(x, StreamedImages)
     return x
 
@@ -69,7 +69,7 @@ def assert_equal(batches, others):
 class TestInputs:
     def test_whole_images_equal_those_decoded_once(self, paths):
         for image_size in (None, 8):
-            kept, _ = load_images(Files(paths), DataConfig(source="here", image_size=image_size), None, "here")
+            kept = load_images(Files(paths), DataConfig(source="here", image_size=image_size), None, "here").x
             x = streamed(paths, image_size=image_size)
             assert x.shape == tuple(kept.shape)
             assert torch.equal(x[torch.tensor([3, 1])], kept[[3, 1]])
@@ -124,7 +124,7 @@ class TestWindows:
 
     def test_images_are_resized_before_windows_are_cut(self, paths):
         """The middle window of a streamed image equals that of an image decoded once."""
-        kept, _ = load_images(Files(paths), DataConfig(source="here", image_size=8), None, "here")
+        kept = load_images(Files(paths), DataConfig(source="here", image_size=8), None, "here").x
         view = View(augment=False, indices=torch.arange(10))
         seen = [
             loader_of(x, crop=6, batch_size=10).collect(lambda batch: batch.x, view).int()

@@ -21,8 +21,7 @@ from surelabel.data.benchmarks.cifar_files import (
     read_stored,
 )
 from surelabel.data.benchmarks.dataset_directory import DatasetDirectory, check_inside, check_md5
-from surelabel.data.images.load import Encoded, fit_to_shape, load_images
-from surelabel.data.inputs import Inputs
+from surelabel.data.images.load import Encoded, Images, fit_to_shape, load_images
 from surelabel.data.sources.checks import refuse_lost_classes
 from surelabel.data.sources.interface import ImageDefaults, Parts, Rows
 from surelabel.errors import ConfigError
@@ -132,17 +131,17 @@ def _read_annotation(
 
 
 def _make_rows(stored: StoredPart, given: str, files: CifarFiles, request: Request[Options]) -> Rows:
-    x, kept = _load_images(stored, request)
+    x, kept, encoded = _load_images(stored, request)
     names, clean = stored.columns[given], stored.columns[_true_column(given, files)]
     refuse_lost_classes(names, names[kept], request.directory.name)
-    return Rows(x, names[kept], stored.ids[kept], clean[kept], positions=kept)
+    return Rows(x, names[kept], stored.ids[kept], clean[kept], positions=kept, encoded=encoded)
 
 
-def _load_images(stored: StoredPart, request: Request[Options]) -> tuple[Inputs, np.ndarray]:
+def _load_images(stored: StoredPart, request: Request[Options]) -> Images:
     name = request.directory.name
     if isinstance(stored.images, Encoded):
         return load_images(stored.images, request.config, request.shape, name)
-    return fit_to_shape(stored.images, request.shape, name), np.arange(len(stored.ids))
+    return Images(fit_to_shape(stored.images, request.shape, name), np.arange(len(stored.ids)), None)
 
 
 _CIFAR10_FILES = CifarFiles(

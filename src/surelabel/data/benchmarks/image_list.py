@@ -80,10 +80,12 @@ def read_listed_images(images: ImageList, request: Request[Any], is_clean: bool 
         _report_missing([images.paths[position] for position in np.flatnonzero(~exists)], len(images), request)
     existing = np.flatnonzero(exists)
     files = Files([Path(f"{root}/{images.paths[position]}") for position in existing])
-    x, readable = load_images(files, request.config, request.shape, name)
+    x, readable, encoded = load_images(files, request.config, request.shape, name)
     names, kept = np.array(images.names), existing[readable]
     refuse_lost_classes(names, names[kept], name)
-    return Rows(x, names[kept], np.array(images.ids)[kept], names[kept] if is_clean else None, positions=kept)
+    return Rows(
+        x, names[kept], np.array(images.ids)[kept], names[kept] if is_clean else None, positions=kept, encoded=encoded
+    )
 
 
 def _report_missing(missing: list[str], count: int, request: Request[Any]) -> None:

@@ -94,6 +94,14 @@ def decode_frame(encoded: Encoded, position: int, shape: "Shape") -> np.ndarray:
         return _planes(whole.resize((width, height), Image.Resampling.BICUBIC))
 
 
+def decode_whole(encoded: Encoded, position: int, side: int) -> np.ndarray:
+    """Decode an image, scaled to a square in colour, (3, side, side) uint8."""
+    with _open_image(encoded, position) as (image, _):
+        _header(image)
+        _shrink_while_decoding(image, (side, side))
+        return _planes(_convert_channels(_upright(image), 3).resize((side, side), Image.Resampling.BICUBIC))
+
+
 def decode_to_look_at(encoded: Encoded, position: int, max_side: int) -> Image.Image:
     """Decode an image to a picture for people, L or RGB, with sides of at most `max_side`."""
     with _open_image(encoded, position) as (image, _):

@@ -50,6 +50,14 @@ class Encoded(ABC):
     def digest(self) -> str:
         """Return a hash that changes whenever an image may have changed; the key of the cache."""
 
+    def hashes(self) -> list[bytes]:
+        """Hash the bytes of each image, wherever they are stored."""
+        found = []
+        for position in range(len(self)):
+            with self.open(position) as file:
+                found.append(hashlib.blake2b(file.read(), digest_size=16).digest())
+        return found
+
     @abstractmethod
     def stamp(self) -> str:
         """Return a hash that survives moving the images, by which a run recognises its data."""
@@ -118,7 +126,7 @@ class Blobs(Encoded):
 
     is_in_memory = True
 
-    def __init__(self, blobs: "Sequence[bytes] | ArrowBytes", names: Sequence[str]) -> None:
+    def __init__(self, blobs: "Sequence[bytes] | ArrowBytes | Selected", names: Sequence[str]) -> None:
         self.blobs, self.names = blobs, names
 
     def __len__(self) -> int:
@@ -134,7 +142,7 @@ class Blobs(Encoded):
 
     def subset(self, positions: np.ndarray) -> "Blobs":
         """Return the images at `positions`."""
-        return Blobs([self.blobs[p] for p in positions], [self.names[p] for p in positions])
+        return Blobs(Selected(self.blobs, positions), Selected(self.names, positions))
 
     def digest(self) -> str:
         """Hash the bytes."""
@@ -147,6 +155,25 @@ class Blobs(Encoded):
     def stamp(self) -> str:
         """Hash the bytes."""
         return self.digest()
+
+
+class Selected(Sequence[Any]):
+    """Some items of a sequence, which are not copied; other processes get only these."""
+
+    def __init__(self, items: "Sequence[Any] | ArrowBytes", positions: np.ndarray) -> None:
+        self.items: Sequence[Any] | ArrowBytes = items
+        self.positions: np.ndarray = positions
+        if isinstance(items, Selected):  # not a chain of them
+            self.items, self.positions = items.items, items.positions[positions]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, position: Any) -> Any:
+        return self.items[int(self.positions[position])]
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
 
 
 class ArrowBytes:

@@ -48,6 +48,17 @@ _NAMES_SHOWN = 5
 _log = logging.getLogger("surelabel")
 
 
+class Images(NamedTuple):
+    """Images that could be read."""
+
+    x: Inputs
+    """(n, C, H, W) uint8."""
+    kept: np.ndarray
+    """(n,) which of the encoded images they are."""
+    encoded: Encoded | None
+    """The same images as they are stored; None if `x` has them at their own size."""
+
+
 class _Job(NamedTuple):
     """Images to load, their target size, and whether the result is cached."""
 
@@ -58,7 +69,8 @@ class _Job(NamedTuple):
 
     def key(self, kind: str) -> str:
         # Images for windows are other ones: their long sides are whole.
-        suffix = ("windows",) if self.target.has_windows else ()
+        suffix = ["windows"] if self.target.has_windows else []
+        suffix += [] if self.target.largest is None else [f"at most {self.target.largest}"]
         size = (self.target.shape, self.target.image_size)
         return cache.make_key(kind, _VERSION, _SIZE_RULE, self.digest, *size, *suffix)
 
@@ -66,13 +78,14 @@ class _Job(NamedTuple):
         return cache.load_or_make(self.key(kind), make) if self.is_cached else cache.make_in_memory(make)
 
 
-def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where: str) -> tuple[Inputs, np.ndarray]:
-    """Return images (n, C, H, W) uint8 and the positions (n,) of those that could be read.
+def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where: str) -> Images:
+    """Return the images that can be read.
 
     Images are made to fit `shape` if it is given. Otherwise greyscale sets have one channel and
     others three, and `config.image_size` is the side. Without either, a common size is kept, and
-    different sizes are brought to the median of their short sides, at most 64. With `config.crop`
-    images are not cut to that shape, but keep their long side, of which windows can be cut.
+    different sizes are brought to the median of their short sides, at most 64, or at most
+    `config.largest_size` in both cases. With `config.crop` images are not cut to that shape, but
+    keep their long side, of which windows can be cut.
 
     Unreadable images are an error, or with `config.unreadable` "skip" are logged and left out.
     `config.decode` tells whether images are decoded now, into the cache, or whenever they are used.
@@ -81,7 +94,7 @@ def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where
         raise DataError(f"{where}: holds images; expected {_describe(shape)}")
     if not len(encoded):
         raise DataError(f"{where}: no images to train on")
-    target = TargetSize(shape, config.image_size, has_windows=config.crop is not None)
+    target = TargetSize(shape, config.image_size, has_windows=config.crop is not None, largest=config.largest_size)
     job = _Job(encoded, target, config.cache, encoded.digest() if config.cache else "")
     survey = _survey_for_streaming(job, config.decode)
     if survey is None:
@@ -91,7 +104,10 @@ def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where
     kept = _select_readable(survey, encoded, config.unreadable == "skip", where)
     if survey.sides is not None:
         _warn_about_sizes(survey, encoded, where, target.has_windows)
-    return x if len(kept) == len(encoded) else select_rows(x, kept), kept
+    has_own_size = survey.sides is None and target == TargetSize(None, None)
+    if len(kept) < len(encoded):
+        x, encoded = select_rows(x, kept), encoded.subset(kept)
+    return Images(x, kept, None if has_own_size else encoded)
 
 
 def fit_to_shape(x: Inputs, shape: Shape | None, where: str, crop: int | None = None) -> Inputs:

@@ -26,6 +26,8 @@ class TargetSize(NamedTuple):
     """Side in pixels if `shape` is None; None keeps a size that all images share."""
     has_windows: bool = False
     """Whether windows will be cut, so that long sides must not be cut off before."""
+    largest: int | None = None
+    """The most pixels per side without both; None is LARGEST_DEFAULT_SIDE if sizes differ."""
 
 
 @dataclass(frozen=True)
@@ -133,10 +135,12 @@ def _find_shape(headers: list[Header], target: TargetSize) -> Survey:
     sizes = {(header.height, header.width) for header in headers}
     if target.image_size is not None:
         return Survey((channels, target.image_size, target.image_size))
-    if len(sizes) == 1:
-        return Survey((channels, *sizes.pop()), keeps_size=True)
     sides = min(map(min, sizes), default=0), max(map(max, sizes), default=0)
+    if len(sizes) == 1:
+        if target.largest is not None and sides[1] > target.largest:
+            return Survey((channels, target.largest, target.largest))
+        return Survey((channels, *sizes.pop()), keeps_size=True)
     # The median: one thumbnail among photos decides nothing.
     usual = sorted(map(_short_side, headers))[(len(headers) - 1) // 2] if headers else 0
-    side = max(_SMALLEST_SIDE, min(LARGEST_DEFAULT_SIDE, usual))
+    side = max(_SMALLEST_SIDE, min(target.largest or LARGEST_DEFAULT_SIDE, usual))
     return Survey((channels, side, side), sides)

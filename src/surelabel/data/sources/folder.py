@@ -44,13 +44,13 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     return Parts(train, {"test": _read_rows(root / "test", root, config, shape or tuple(train.x.shape[1:]))})
 
 
-def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
     """Read every image at any depth, with or without class folders."""
     root = Path(config.source)
     paths = list(_images(root, root))
     if not paths:
         raise DataError(f"{root}: no images in this folder")
-    x, kept = load_images(Files(paths, root), config, shape, config.source)
+    x, kept, _ = load_images(Files(paths, root), config, shape, config.source)
     return x, _ids(paths, root)[kept]
 
 
@@ -76,10 +76,10 @@ def _read_rows(folder: Path, root: Path, config: DataConfig, shape: Shape | None
         lambda row, text: DataError(f"{paths[row]}: its class folder {text}"),
         may_be_missing=config.labels is not None,
     )
-    x, kept = load_images(Files(paths, root), config, shape, config.source)
+    x, kept, encoded = load_images(Files(paths, root), config, shape, config.source)
     if shape is None:
         refuse_lost_classes(labels, labels[kept], config.source)
-    return Rows(x, labels[kept], _ids(paths, root)[kept], positions=kept)
+    return Rows(x, labels[kept], _ids(paths, root)[kept], positions=kept, encoded=encoded)
 
 
 def _loose_images(folder: Path, root: Path, config: DataConfig) -> list[Path]:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from surelabel.config import DataConfig
+from surelabel.data.images.encode import Encoded
 from surelabel.data.inputs import Inputs, Shape, select_rows
 
 
@@ -45,6 +46,8 @@ class Rows:
     """(N,) str: the given class before an export replaced it; None if no export did."""
     trusted: np.ndarray | None = None
     """(N,) bool: the rows that a person decided on before that export; None if there was none."""
+    encoded: Encoded | None = None
+    """The images as they are stored; None if `x` has all there is."""
 
     @property
     def original_positions(self) -> np.ndarray:
@@ -56,7 +59,8 @@ class Rows:
         known = (self.clean, self.group, self.original, self.trusted)
         clean, group, original, trusted = (None if part is None else part[positions] for part in known)
         x, places = select_rows(self.x, positions), self.original_positions[positions]
-        return Rows(x, self.names[positions], self.ids[positions], clean, group, places, original, trusted)
+        encoded = None if self.encoded is None else self.encoded.subset(positions)
+        return Rows(x, self.names[positions], self.ids[positions], clean, group, places, original, trusted, encoded)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ class Source(Protocol):
     def read(self, config: DataConfig, shape: Shape | None = None) -> Parts:
         """Read the labelled rows at `config.source`, converted to `shape` if that is given."""
 
-    def read_inputs(self, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
+    def read_inputs(self, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
         """Read the inputs at `config.source` and their ids; labels are not needed."""
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from surelabel.config import DataConfig
-from surelabel.data.images.load import Blobs, fit_to_shape, load_images, square_shape
+from surelabel.data.images.load import Blobs, Images, fit_to_shape, load_images, square_shape
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.array_conversion import as_pixels, as_tensor, channels_first, tensor_to_array
 from surelabel.data.sources.interface import Parts, Rows
@@ -60,7 +60,7 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
     num_rows = _num_rows(data, where)
     buffer, labels = _Reader(data, where, num_rows, needs_label=config.labels is None).read_all()
     class_names = _class_names(data)
-    x, kept = buffer.inputs(config, shape)
+    x, kept, encoded = buffer.inputs(config, shape)
     names = name_labels(
         labels,
         lambda row, text: DataError(f"{where}: the label of row {row} {text}"),
@@ -68,7 +68,7 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
         may_be_missing=config.labels is not None,
     )
     ids = np.arange(num_rows).astype(np.str_)
-    return Parts(Rows(x, names[kept], ids[kept], positions=kept), class_names=class_names)
+    return Parts(Rows(x, names[kept], ids[kept], positions=kept, encoded=encoded), class_names=class_names)
 
 
 def _num_rows(data: Any, where: str) -> int:
@@ -191,7 +191,7 @@ class _RowBuffer(ABC):
         """Keep a copy of the next row."""
 
     @abstractmethod
-    def inputs(self, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+    def inputs(self, config: DataConfig, shape: Shape | None) -> Images:
         """Return all rows, and the positions of those that could be read."""
 
 
@@ -210,7 +210,7 @@ class _ImageBuffer(_RowBuffer):
             raise DataError(f"{self._where}: row {row}: pixels are 32-bit floats; 8-bit and 16-bit images are allowed")
         self._blobs.append(_encode(x if x.getexif().get(_ORIENTATION, 1) == 1 else ImageOps.exif_transpose(x)))
 
-    def inputs(self, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+    def inputs(self, config: DataConfig, shape: Shape | None) -> Images:
         """Decode all images once, without a cache: there is no file to recognise them by."""
         names = [f"{self._where}, row {row}" for row in range(len(self._blobs))]
         in_memory = config.model_copy(update={"cache": False, "decode": "once"})
@@ -253,11 +253,11 @@ class _ArrayBuffer(_RowBuffer):
         if place == _ROWS_AT_ONCE - 1 or self._num_added == self._num_rows:
             self._convert(place + 1)
 
-    def inputs(self, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+    def inputs(self, config: DataConfig, shape: Shape | None) -> Images:
         """Return the rows in `shape`, or in the size that the configuration asks for."""
         x: Inputs = as_tensor(self._all)
         size = shape or square_shape(x, config.image_size)
-        return fit_to_shape(x, size, self._where, config.crop), np.arange(self._num_rows)
+        return Images(fit_to_shape(x, size, self._where, config.crop), np.arange(self._num_rows), None)
 
     def _allocate(self, x: np.ndarray) -> None:
         if x.ndim not in (1, 2, 3) or not x.size or x.dtype.kind not in "biuf":

@@ -154,7 +154,7 @@ def make_run(
         data=data.model_copy(update={"epoch": protocol.epoch or "all"}),
         noise=noise,
         method=MethodConfig(name=method, options={**options, **protocol.options}),
-        model=model.model_copy(update={"normalise_as": protocol.normalise_as}),
+        model=model.model_copy(update={"normalise_as": protocol.normalise_as, "features": "none"}),
         optimiser=protocol.optimiser,
         train=TrainConfig(epochs=protocol.epochs, batch_size=protocol.batch_size, seed=seed, **train),
     )

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from surelabel.config import DataConfig
-from surelabel.data.cells import UNENCODED, Cells
-from surelabel.data.images.load import fit_to_shape, load_images
+from surelabel.data.cells import Cells
+from surelabel.data.encodable import UNENCODED
+from surelabel.data.images.load import Images, fit_to_shape, load_images
 from surelabel.data.inputs import Inputs, Shape
 from surelabel.data.sources.array_conversion import as_tensor
 from surelabel.data.sources.checks import refuse_lost_classes
@@ -91,14 +92,14 @@ def settings_like(part: TablePart, config: DataConfig) -> dict[str, Any]:
     return {"feature_columns": roles.features, "category_columns": roles.categories} if roles.is_encoded else {}
 
 
-def make_inputs(part: TablePart, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
+def make_inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
     """Return all inputs of the table and their ids."""
     if not len(part.table):
         raise part.table.error("no rows below the header")
     part = _mark_encoded(part, config, shape)
     faults = _input_faults(part, config) if part.roles.text is None else []  # a model predicts blank text too
     part = part.filter(_usable(part, faults, config))
-    x, kept = _inputs(part, config, shape)
+    x, kept, _ = _inputs(part, config, shape)
     return x, row_ids(part)[kept]
 
 
@@ -136,13 +137,14 @@ def _rows(part: TablePart, config: DataConfig, shape: Shape | None, is_test: boo
         _refuse_continuous(part, names[names != ""])
     usable = _usable(part, faults, config)
     part = part.filter(usable)
-    x, kept = _inputs(part, config, shape)
+    x, kept, encoded = _inputs(part, config, shape)
     rows = np.flatnonzero(usable)[kept]
     if not is_test:
         refuse_lost_classes(names, names[rows], part.table.where)
     group = None if part.roles.group is None else _groups(part)[kept]
     positions = part.table.original_positions[kept]
-    return Rows(x, names[rows], row_ids(part, prefix)[kept], None if clean is None else clean[rows], group, positions)
+    ids, clean = row_ids(part, prefix)[kept], None if clean is None else clean[rows]
+    return Rows(x, names[rows], ids, clean, group, positions, encoded=encoded)
 
 
 def _groups(part: TablePart) -> np.ndarray:
@@ -171,7 +173,7 @@ def _are_fractions(names: np.ndarray) -> bool:
     return any(not number.is_integer() for number in numbers)
 
 
-def _inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+def _inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> Images:
     table, roles = part
     if roles.image is not None:
         return load_images(TableImages.of(table, roles.image, config.image_root).encoded(), config, shape, table.where)
@@ -181,7 +183,7 @@ def _inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[I
         x = _read_cells(table, roles)
     else:
         x = as_tensor(read_features(table, roles.features))
-    return fit_to_shape(x, shape, table.where), np.arange(len(table))
+    return Images(fit_to_shape(x, shape, table.where), np.arange(len(table)), None)
 
 
 def _mark_encoded(part: TablePart, config: DataConfig, shape: Shape | None) -> TablePart:

@@ -10,10 +10,11 @@ import torch
 from tests.conftest import FAST_TEXT, FILLERS, TOPICS, make_texts, write_csv
 
 from surelabel import api
-from surelabel.config import DataConfig, validate
 from surelabel.core.torchvision_import import import_torchvision
-from surelabel.data import load_corpus
-from surelabel.encoding import transformer
+from surelabel.data.cells import Cells
+from surelabel.encoding import text_models
+from surelabel.encoding.features import features_of
+from surelabel.encoding.text_models import TextModelEncoder
 from surelabel.errors import ConfigError, RunError
 
 
@@ -45,7 +46,7 @@ def tiny(tmp_path_factory):
     )
     transformers.BertModel(config).save_pretrained(folder)
     transformers.BertTokenizer(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
-    transformer._open.cache_clear()
+    text_models._open.cache_clear()
     return folder
 
 
@@ -54,33 +55,38 @@ def run(tiny, tmp_path_factory):
     folder = tmp_path_factory.mktemp("transformer")
     texts, given, clean = make_texts(90)
     write_csv(folder / "t.csv", {"review": texts, "label": given, "truth": clean})
-    settings = {**FAST_TEXT, "model": f"hf:{tiny}", "data.clean_column": "truth"}
+    settings = {**FAST_TEXT, "model.features": f"hf:{tiny}", "data.clean_column": "truth"}
     api.fit(str(folder / "t.csv"), folder / "run", settings=settings)
     return folder
+
+
+def encoded(name, texts):
+    """Return texts whose features come from a model."""
+    return Cells.of_texts(texts).with_encoder(TextModelEncoder.make(name, ""))
 
 
 def test_features_are_the_mean_of_the_last_layer(tiny):
     from transformers import AutoModel, AutoTokenizer
 
     texts = ["goal team", "bank", "rocket orbit moon launch"]
-    corpus = load_corpus(DataConfig(source="<arrays>", text_model=f"hf:{tiny}"), (texts, ["a", "b", "a"]))
+    cells = encoded(f"hf:{tiny}", texts)
     model, tokenizer = AutoModel.from_pretrained(tiny).eval(), AutoTokenizer.from_pretrained(tiny)
     with torch.no_grad():
         expected = [model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(0) for text in texts]
-    assert torch.allclose(corpus.train.x.features(), torch.stack(expected), atol=1e-4)
-    assert torch.equal(corpus.train.x[torch.tensor([2])][0], corpus.train.x.features()[2])
+    assert torch.allclose(cells.features(), torch.stack(expected), atol=1e-4)
+    assert torch.allclose(cells[torch.tensor([2])][0], cells.features()[2], atol=1e-5)
 
 
 def test_long_and_blank_texts_have_features(tiny):
     texts = ["goal " * 1000, "", "bank", "moon"]
-    corpus = load_corpus(DataConfig(source="<arrays>", text_model=f"hf:{tiny}"), (texts, ["a", "b", "a", "b"]))
-    assert torch.isfinite(corpus.train.x.features()).all()
+    assert torch.isfinite(encoded(f"hf:{tiny}", texts).features()).all()
 
 
 def test_a_run_keeps_the_name_and_predicts_new_text(run, tiny, done, tmp_path):
     content = json.loads((run / "run" / "encoder.json").read_text())
-    assert (content["kind"], content["name"], content["num_features"]) == ("transformer", f"hf:{tiny}", 32)
-    assert api.RunDir(run / "run").config().data.text_model == f"hf:{tiny}"
+    assert (content["kind"], content["name"], content["num_features"]) == ("text_model", f"hf:{tiny}", 32)
+    model = api.RunDir(run / "run").config().model
+    assert (model.features, model.train_on) == (f"hf:{tiny}", "features")
     texts, _, clean = make_texts(30, seed=1)
     write_csv(tmp_path / "new.csv", {"review": texts})
     done("predict", run / "run", tmp_path / "new.csv", "--out", tmp_path / "p.csv")
@@ -95,12 +101,11 @@ def test_the_report_shows_the_text_without_marks(run, done, tmp_path):
 
 
 def test_features_are_computed_once(tiny, monkeypatch):
-    texts, given, _ = make_texts(30, seed=7)
-    config = DataConfig(source="<arrays>", text_model=f"hf:{tiny}")
-    first = load_corpus(config, (texts, given)).train.x.features()
-    again = load_corpus(config, (texts, given)).train.x
-    monkeypatch.setattr(transformer.TransformerEncoder, "encode", lambda *_: pytest.fail("encoded again"))
-    assert torch.equal(again.features(), first)
+    texts, _, _ = make_texts(30, seed=7)
+    (first,) = features_of([encoded(f"hf:{tiny}", texts)])
+    again = encoded(f"hf:{tiny}", texts[::-1])
+    monkeypatch.setattr(TextModelEncoder, "encode", lambda *_: pytest.fail("encoded again"))
+    assert torch.equal(features_of([again])[0], first.flip(0))
 
 
 def test_other_weights_in_the_same_place_are_noticed(run, tiny):
@@ -111,21 +116,21 @@ def test_other_weights_in_the_same_place_are_noticed(run, tiny):
         torch.manual_seed(1)
         model = AutoModel.from_pretrained(tiny)
         AutoModel.from_config(model.config).save_pretrained(tiny)
-        transformer._open.cache_clear()
+        text_models._open.cache_clear()
         with pytest.raises(RunError, match="not the model that this run was trained with"):
             api.load(run / "run").predict(["never seen before"])
     finally:
         shutil.rmtree(tiny)
         (tiny.parent / "kept").rename(tiny)
-        transformer._open.cache_clear()
+        text_models._open.cache_clear()
 
 
 def test_a_model_that_is_not_there_is_named(call, tmp_path):
     pytest.importorskip("transformers")
     write_csv(tmp_path / "t.csv", {"text": make_texts(12)[0], "label": ["a", "b"] * 6})
-    result = call("fit", tmp_path / "t.csv", "--model", "hf:nobody/nothing", "--out", tmp_path / "run")
+    result = call("fit", tmp_path / "t.csv", "--features", "hf:nobody/nothing", "--out", tmp_path / "run")
     assert result.exit_code == 2
-    assert "--model: hf:nobody/nothing is neither a folder" in result.stderr
+    assert "--features: hf:nobody/nothing is neither a folder" in result.stderr
     assert not (tmp_path / "run").exists()
 
 
@@ -134,7 +139,7 @@ def test_without_the_package(monkeypatch, name, package):
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
     with pytest.raises(ConfigError, match=rf"{name} needs the package {package}.*surelabel\[text\]"):
-        transformer.TransformerEncoder.make(name, "")
+        TextModelEncoder.make(name, "")
 
 
 def test_weights_that_are_pickles_are_not_read(tiny, tmp_path):
@@ -142,21 +147,7 @@ def test_weights_that_are_pickles_are_not_read(tiny, tmp_path):
     (tmp_path / "pickled" / "model.safetensors").unlink()
     torch.save({}, tmp_path / "pickled" / "pytorch_model.bin")
     with pytest.raises(ConfigError, match="safetensors"):
-        transformer.TransformerEncoder.make(f"hf:{tmp_path / 'pickled'}", "")
-
-
-def test_images_and_numbers_are_refused(tiny, call, make_blobs, tmp_path):
-    result = call("fit", make_blobs(tmp_path / "b.npz"), "--model", f"hf:{tiny}", "--out", tmp_path / "run")
-    assert result.exit_code == 2
-    assert "encodes text, but the inputs of" in result.stderr
-
-
-def test_a_model_of_text_is_part_of_the_data():
-    for model in ("hf:a", {"name": "hf:a"}):
-        config = validate({"data": {"source": "x"}, "model": model})
-        assert (config.data.text_model, config.model.name) == ("hf:a", "auto")
-    with pytest.raises(ConfigError, match=r"data\.text_model"):
-        validate({"data": {"source": "x", "text_model": "bert"}})
+        TextModelEncoder.make(f"hf:{tmp_path / 'pickled'}", "")
 
 
 @pytest.mark.parametrize(
@@ -171,6 +162,6 @@ def test_sentence_transformers(tiny, tmp_path):
     whole = sentence.SentenceTransformer(str(tiny), device="cpu")
     whole.save(str(tmp_path / "st"))
     texts = ["goal team", "bank", "moon", "tax"]
-    config = DataConfig(source="<arrays>", text_model=f"sentence:{tmp_path / 'st'}")
-    corpus = load_corpus(config, (texts, ["a", "b", "a", "b"]))
-    assert corpus.train.x.features().numpy() == pytest.approx(whole.encode(texts), abs=1e-4)
+    assert encoded(f"sentence:{tmp_path / 'st'}", texts).features().numpy() == pytest.approx(
+        whole.encode(texts), abs=1e-4
+    )

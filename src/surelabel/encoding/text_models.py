@@ -1,10 +1,11 @@
-"""Features of text from a transformer on this machine: hf:NAME or sentence:NAME.
+"""Features of text from a pretrained model on this machine: a registered one, or a transformer.
 
-NAME is a folder, or a model of the Hugging Face hub that was downloaded before (`hf download
-NAME`): nothing is fetched here, no code of a model is run, and only safetensors weights are read.
-hf: takes the mean of the last layer over the tokens of a text, sentence: what the model itself is
-made to give. The run keeps the name of the model, not its weights, and the features of one
-sentence, by which it notices that others have taken their place.
+Transformers are hf:NAME or sentence:NAME, where NAME is a folder, or a model of the Hugging Face
+hub that was downloaded before (`hf download NAME`): nothing is fetched here, no code of a model is
+run, and only safetensors weights are read. hf: takes the mean of the last layer over the tokens of
+a text, sentence: what the model itself is made to give. The run keeps the name of the model, not
+its weights, and the features of one sentence, by which it notices that others have taken their
+place. Of a registered model it keeps the checksum as well.
 """
 
 import contextlib
@@ -22,6 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from surelabel.core.torchvision_import import import_torchvision
+from surelabel.encoding.registry import find_backbone
+from surelabel.encoding.words import open_words
 from surelabel.errors import ConfigError, RunError, missing_package
 
 HF, SENTENCE = "hf:", "sentence:"
@@ -43,25 +46,29 @@ class Description(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    kind: Literal["transformer"] = "transformer"
+    kind: Literal["text_model"] = "text_model"
     column: str
-    name: str = Field(pattern=f"^({HF}|{SENTENCE}).")
+    name: str = Field(pattern=r"^((hf|sentence):.+|\w+)$")
+    """hf:NAME, sentence:NAME, or that of a registered model."""
+    checksum: str | None = None
+    """Of a registered model: SHA-256 of its weights."""
     num_features: int = Field(ge=1, le=2**16)
     probe: list[float] = Field(min_length=1, max_length=NUM_PROBED)
 
 
 @dataclass(frozen=True)
-class TransformerEncoder:
-    """Turns texts into the features of a transformer."""
+class TextModelEncoder:
+    """Turns texts into the features of a model."""
 
     known: Description
 
     @classmethod
-    def make(cls, name: str, column: str) -> "TransformerEncoder":
+    def make(cls, name: str, column: str) -> "TextModelEncoder":
         """Open a model, which is not trained."""
         (features,) = _open(name)([PROBE])
         probe = [float(value) for value in features[:NUM_PROBED]]
-        return cls(Description(column=column, name=name, num_features=len(features), probe=probe))
+        checksum = None if name.startswith(PREFIXES) else _checksum(name)
+        return cls(Description(column=column, name=name, checksum=checksum, num_features=len(features), probe=probe))
 
     @property
     def num_features(self) -> int:
@@ -88,6 +95,11 @@ class TransformerEncoder:
         return False
 
     @property
+    def has_static_vectors(self) -> bool:
+        """Whether a text takes less than a millisecond: no transformer reads it."""
+        return not self.known.name.startswith(PREFIXES)
+
+    @property
     def cache_key(self) -> str:
         """What identifies its features in the cache, besides the texts."""
         return self.known.model_dump_json()
@@ -95,7 +107,7 @@ class TransformerEncoder:
     def encode(self, cells: pa.Table) -> np.ndarray:
         """Return the features (N, D) float32 of the first column."""
         model = _open(self.known.name)
-        _check_probe(self.known, model)
+        _check_model(self.known, model)
         texts = [text or "" for text in cells.column(0).to_pylist()]
         features = np.zeros((len(texts), self.num_features), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))  # texts of a batch are padded
@@ -113,29 +125,41 @@ class TransformerEncoder:
         return {}
 
     @classmethod
-    def load(cls, content: dict[str, Any], tensors: dict[str, Tensor]) -> "TransformerEncoder":
+    def load(cls, content: dict[str, Any], tensors: dict[str, Tensor]) -> "TextModelEncoder":
         """Make the encoder of a run; the model is opened when the first text is encoded."""
         if tensors:
             raise ValueError("tensors that do not belong to it")
         return cls(Description.model_validate(content))
 
 
-def _check_probe(known: Description, model: Model) -> None:
+def _check_model(known: Description, model: Model) -> None:
     """Raise if the model is not the one that the run was trained with."""
     (features,) = model([PROBE])
-    same = len(features) == known.num_features and np.allclose(
-        features[: len(known.probe)], known.probe, rtol=TOLERANCE, atol=TOLERANCE
+    same = (
+        known.checksum in (None, _checksum(known.name))
+        and len(features) == known.num_features
+        and np.allclose(features[: len(known.probe)], known.probe, rtol=TOLERANCE, atol=TOLERANCE)
     )
     if not same:
         raise RunError(f"{known.name}: not the model that this run was trained with: its features differ")
 
 
+def _checksum(name: str) -> str | None:
+    backbone = find_backbone(name)
+    return None if backbone is None else backbone.checksum
+
+
 @lru_cache(maxsize=2)
 def _open(name: str) -> Model:
-    """Open the model of a name that begins with one of PREFIXES."""
+    """Open a registered model, or that of a name that begins with one of PREFIXES."""
+    if not name.startswith(PREFIXES):
+        backbone = find_backbone(name)
+        if backbone is None:
+            raise RunError(f"{name}: this version of surelabel knows no such model; train again")
+        return open_words(backbone)
     package = "transformers" if name.startswith(HF) else "sentence_transformers"
     if importlib.util.find_spec(package) is None:
-        raise missing_package(f"model.name: {name}", package, "text")
+        raise missing_package(f"model.features: {name}", package, "text")
     if importlib.util.find_spec("torchvision") is not None:
         import_torchvision()  # both packages import it
     place = name.removeprefix(HF).removeprefix(SENTENCE)
@@ -145,8 +169,8 @@ def _open(name: str) -> Model:
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             reason = str(error).strip().partition("\n")[0]
             raise ConfigError(
-                f"model.name: {name} is neither a folder with a model in safetensors files nor one that was downloaded "
-                f"before (hf download NAME): {reason}"
+                f"model.features: {name} is neither a folder with a model in safetensors files nor one that was "
+                f"downloaded before (hf download NAME): {reason}"
             ) from None
 
 
