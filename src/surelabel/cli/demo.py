@@ -1,4 +1,7 @@
-"""`surelabel demo`: cross entropy and CAR on the same digits, wrong labels and network."""
+"""`surelabel demo`: cross entropy and CAR on the same digits, wrong labels and network.
+
+`surelabel demo photos` is in `demo_photos.py`.
+"""
 
 import contextlib
 import tempfile
@@ -11,7 +14,7 @@ import typer
 from surelabel import console
 from surelabel.cli.fit import saying_how_to_resume
 from surelabel.cli.options import Json, app
-from surelabel.errors import ConfigError, RunError
+from surelabel.errors import ConfigError, RunError, did_you_mean
 from surelabel.files import refuse_overwriting, replace_stream
 
 if TYPE_CHECKING:
@@ -20,6 +23,10 @@ if TYPE_CHECKING:
 
 EPOCHS = 200
 QUICK_EPOCHS = 20
+PHOTO_EPOCHS, PIXEL_EPOCHS = 60, 10
+"""On photos, with and without pretrained features; an epoch on pixels takes many times as long."""
+NUM_PHOTOS = 1000
+QUICK_PHOTO_EPOCHS, QUICK_PHOTOS = 10, 300
 SETTINGS: Mapping[str, Any] = {
     # Exactly four of ten labels are wrong: with `include_true_class` some would stay right.
     "noise": {"kind": "symmetric", "rate": 0.4, "include_true_class": False},
@@ -47,46 +54,97 @@ RESULT_NAMES = {
     "correction_accuracy": "training labels right after correction",
     "seconds": "seconds of training",
 }
+FIGURES = {"digits": "memorisation.png", "photos": "photos.png"}
+"""The name of the figure of each demo."""
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 
 @app.command()
 def demo(
-    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Random seed for weights, batch order and noise.")] = 0,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="digits|photos",
+            help="digits: cross entropy and CAR with 40 % wrong labels. photos: find photos in wrong folders. "
+            "Default: digits",
+            show_default=False,
+        ),
+    ] = "digits",
+    seed: Annotated[
+        int, typer.Option(metavar="S", min=0, help="Random seed for weights, batch order, noise and photos.")
+    ] = 0,
     epochs: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="Training epochs; fewer are faster but show a weaker effect."),
-    ] = EPOCHS,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Training epochs; fewer are faster but show a weaker effect. Default: "
+            f"{EPOCHS} on digits, {PHOTO_EPOCHS} on photos, or {PIXEL_EPOCHS} without "
+            "pretrained features",
+        ),
+    ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help=f"Train for at most {QUICK_EPOCHS} epochs, in about ten seconds.")
+        bool,
+        typer.Option(
+            "--quick",
+            help=f"Train for at most {QUICK_EPOCHS} epochs, in about ten seconds; on photos for at most "
+            f"{QUICK_PHOTO_EPOCHS}, on {QUICK_PHOTOS} of them.",
+        ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the two runs in this new folder. Default: keep none")
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep the runs and the photos in this new folder. Default: keep none"),
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Image file to write. Default: surelabel-demo/memorisation.png")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Image file to write. Default: memorisation.png or photos.png in --out, or in surelabel-demo",
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Compare cross entropy and CAR on digits with 40 % wrong labels, in less than a minute."""
-    epochs = min(epochs, QUICK_EPOCHS) if quick else epochs
-    figure = figure or (out or Path("surelabel-demo")) / "memorisation.png"
+    """Show in a minute or two, on bundled data, what wrong labels do and how they are found."""
+    if name not in FIGURES:
+        raise ConfigError(f"demo {name}: {did_you_mean(name, FIGURES)}expected {' or '.join(FIGURES)}")
+    figure = figure or (out or Path("surelabel-demo")) / FIGURES[name]
     check_places(out, figure)
-    runs, results = {}, {}
     with contextlib.ExitStack() as stack:
         folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="surelabel-demo-")))
-        stack.enter_context(saying_how_to_resume(None))
-        with console.progress() as progress:
-            for method in METHODS:
-                progress.title = METHOD_NAMES[method]
-                runs[method] = train(method, folder / method, seed, epochs, progress)
-                results[method], noise = measure(runs[method])
-        draw(runs, figure)
-        memorised = {method: memorised_over_epochs(run) for method, run in runs.items()}
+        if name == "photos":
+            _photos(folder, out, figure, seed, epochs, quick, json)
+        else:
+            _digits(folder, out, figure, seed, min(epochs or EPOCHS, QUICK_EPOCHS) if quick else epochs or EPOCHS, json)
+
+
+def _photos(
+    folder: Path, out: Path | None, figure: Path, seed: int, epochs: int | None, quick: bool, json: bool
+) -> None:
+    from surelabel.cli import demo_photos
+    from surelabel.encoding.registry import usual_backbone
+
+    epochs = epochs or (PIXEL_EPOCHS if usual_backbone("images") is None else PHOTO_EPOCHS)
+    epochs, count = (min(epochs, QUICK_PHOTO_EPOCHS), QUICK_PHOTOS) if quick else (epochs, NUM_PHOTOS)
+    with saying_how_to_resume(None if out is None else out / demo_photos.RUN), console.progress("photos") as progress:
+        result = demo_photos.run(folder, figure, seed, epochs, count, progress)
+    if json:
+        console.say_json(result)
+    else:
+        demo_photos.show(result, out)
+
+
+def _digits(folder: Path, out: Path | None, figure: Path, seed: int, epochs: int, json: bool) -> None:
+    runs, results = {}, {}
+    with saying_how_to_resume(None), console.progress() as progress:
+        for method in METHODS:
+            progress.title = METHOD_NAMES[method]
+            runs[method] = train(method, folder / method, seed, epochs, progress)
+            results[method], noise = measure(runs[method])
+    draw(runs, figure)
     if json:
         console.say_json({**results, "seed": seed, "noise": noise, "epochs": epochs, "figure": figure})
         return
-    _show_demo(results, memorised, noise)
+    _show_demo(results, {method: memorised_over_epochs(run) for method, run in runs.items()}, noise)
     console.say(f"Figure: {figure}" + (f"   Runs: {out}" if out else ""))
 
 
