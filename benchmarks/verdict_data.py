@@ -20,8 +20,10 @@ import verdict_noise
 NUM_PHOTOS = 1000
 PHOTO_RATE = 0.187
 """Wrong labels among the photos."""
-NUM_HUMAN = 10_000
+NUM_HUMAN, NUM_HUMAN_PHOTOS = 10_000, 1200
 """Images with the label that a person gave."""
+NUM_NEWS_SEEN = 3500
+"""News texts on which choices were made; the others are measured."""
 NEWS_COLUMNS = 400
 """Columns that the TF-IDF features of news texts are reduced to."""
 NUM_FILTERS = 128
@@ -244,10 +246,20 @@ def decode(table: Any) -> np.ndarray:
 
 
 def make_photo_folder(rng: np.random.Generator, place: Path, folders: Folders) -> Made:
+    """Write photos with wrong labels of a class of their own."""
+    return write_photos(place, *draw_photos(rng, folders))
+
+
+def make_human_photos(rng: np.random.Generator, place: Path, folders: Folders) -> Made:
+    """Write photos with the labels that people gave them."""
+    table, given, clean = draw_human(rng, folders, NUM_HUMAN_PHOTOS)
+    return write_photos(place, decode(table), given, clean)
+
+
+def write_photos(place: Path, images: np.ndarray, given: np.ndarray, clean: np.ndarray) -> Made:
     """Write a PNG file for each photo into the sub-folder of its given class."""
     from PIL import Image
 
-    images, given, clean = draw_photos(rng, folders)
     truth = {}
     for row, (image, label) in enumerate(zip(images, given, strict=True)):
         file = place / "photos" / label / f"{row:04}.png"
@@ -289,10 +301,12 @@ def patch_features(images: np.ndarray) -> np.ndarray:
     return filters.features(x).numpy()
 
 
-def draw_human(rng: np.random.Generator, folders: Folders) -> tuple[Any, np.ndarray, np.ndarray]:
+def draw_human(
+    rng: np.random.Generator, folders: Folders, count: int = NUM_HUMAN
+) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return a table of CIFAR-10 images, the labels that people gave them, and the right ones."""
     table, names = read_cifar10(folders)
-    table = table.take(np.sort(rng.choice(len(table), min(NUM_HUMAN, len(table)), replace=False)))
+    table = table.take(np.sort(rng.choice(len(table), min(count, len(table)), replace=False)))
     return table, names[table["human_label"].to_numpy()], names[table["label"].to_numpy()]
 
 
@@ -372,14 +386,14 @@ def make_sentiment(rng: np.random.Generator, place: Path, folders: Folders) -> M
 def make_news_text(_: np.random.Generator, place: Path, folders: Folders) -> Made:
     """Write news as texts, with the labels that people gave them."""
     assert folders["news"] is not None
-    return write_texts(place, folders["news"] / "train.csv")
+    return write_texts(place, folders["news"] / "train.csv", NUM_NEWS_SEEN)
 
 
-def write_texts(place: Path, file: Path) -> Made:
-    """Write the texts and given labels of a file."""
+def write_texts(place: Path, file: Path, first: int = 0) -> Made:
+    """Write the texts and given labels of a file, from a row on."""
     import pandas as pd
 
-    frame = pd.read_csv(file)
+    frame = pd.read_csv(file)[first:]
     frame[["id", "text", "label"]].to_csv(place / "data.csv", index=False)
     return Made("data.csv", dict(zip(frame["id"].astype(str), frame["clean_label"].astype(str), strict=True)))
 
@@ -419,11 +433,14 @@ DATA_SETS = (
     ),
     *(DataSet(name, f"texts of real_noise, {name}", texts(name), "texts", noise=REAL) for name in TEXTS),
     DataSet("sentiment", "film reviews with one person's label each, 4,999", make_sentiment, "texts", noise=REAL),
-    DataSet("newstext", "news with human labels as texts, 7,000", make_news_text, "news", noise=REAL),
+    DataSet("newstext", "news with human labels as texts, the last 3,500 of 7,000", make_news_text, "news", noise=REAL),
     DataSet("hog", "HOG features of the photos, 1,000 x 624", make_hog, "cifar10", draws_like="photos"),
     DataSet("emb4000", "Gaussian embeddings, 4,000 x 384", embeddings("emb4000")),
     DataSet("news", "news with human labels, TF-IDF, 7,000 x 400", make_news, "news", noise=REAL),
     DataSet("photos", "a folder of 1,000 CIFAR-10 photos", make_photo_folder, "cifar10"),
+    DataSet(
+        "humanphotos", "a folder of 1,200 CIFAR-10 photos with human labels", make_human_photos, "cifar10", noise=REAL
+    ),
     DataSet(
         "humanpatches",
         "random patches of 10,000 CIFAR-10 images with human labels",
