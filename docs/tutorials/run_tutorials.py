@@ -4,8 +4,10 @@
     python docs/tutorials/run_tutorials.py --fast table   # pages marked fast, and table
 
 A page takes part if its first lines hold `<!-- tutorial: fast -->` or `<!-- tutorial: slow, needs
-cifar10/train.parquet -->`; files that it needs are looked for in $SURELABEL_SHARED_DATA. Its blocks
-run in order, in one empty folder that has the repository's `examples`:
+cifar10/train.parquet, with photos -->`. Files that it needs are looked for in
+$SURELABEL_SHARED_DATA. Pretrained features are switched off, so that pages look the same with and
+without their packages; `with photos` or `with words` names an extra and leaves its features on. The
+blocks of a page run in order, in one empty folder that has the repository's `examples`:
 
 - `sh` blocks run in bash, `python` blocks as scripts. A `text` block right after one is its output.
 - `<!-- file: new.csv -->` before a `text` block writes that file.
@@ -24,8 +26,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from surelabel.encoding.registry import BACKBONES
+
 DOCS = Path(__file__).parents[1]
-MARK = re.compile(r"<!-- tutorial: (fast|slow)(?:, needs (.+?))? -->")
+MARK = re.compile(r"<!-- tutorial: (fast|slow)(?:, needs ([^,]+?))?(?:, with (photos|words))? -->")
 BLOCK = re.compile(
     r"(?P<notes>(?:<!-- (?:file|fails|omit).*? -->\n+)*)^```(?P<kind>sh|python|text)\n(?P<body>.*?)^```$",
     re.MULTILINE | re.DOTALL,
@@ -39,6 +43,8 @@ class Page:
     path: Path
     is_fast: bool
     needs: tuple[str, ...]
+    extra: str | None = None
+    """The extra whose pretrained network the page shows."""
 
     @property
     def name(self) -> str:
@@ -51,13 +57,15 @@ def list_pages() -> list[Page]:
     pages = []
     for path in sorted(DOCS.rglob("*.md")):
         if found := MARK.search(path.read_text(encoding="utf-8")[:500]):
-            pages.append(Page(path, found[1] == "fast", tuple((found[2] or "").split())))
+            pages.append(Page(path, found[1] == "fast", tuple((found[2] or "").split()), found[3]))
     return pages
 
 
 def missing_data(page: Page) -> list[str]:
-    """Return the files that a page needs and that are not there."""
-    return [name for name in page.needs if not (_shared_data() / name).exists()]
+    """Return the files, and the extra, that a page needs and that are not there."""
+    missing = [name for name in page.needs if not (_shared_data() / name).exists()]
+    has_extra = page.extra is None or any(known.extra == page.extra and known.is_installed() for known in BACKBONES)
+    return missing if has_extra else [*missing, f"surelabel[{page.extra}]"]
 
 
 def rerun(page: Page, folder: Path) -> str:
@@ -79,7 +87,7 @@ def rerun(page: Page, folder: Path) -> str:
                 body = output
             output = None
         else:
-            output = _run(block["kind"], body, block["notes"], folder)
+            output = _run(block["kind"], body, block["notes"], folder, page.extra)
         parts += [between, block["notes"], f"```{block['kind']}\n{body}```"]
         end = block.end()
     return "".join([*parts, text[end:]])
@@ -96,7 +104,7 @@ def _shared_data() -> Path:
     return Path(os.environ.get("SURELABEL_SHARED_DATA", "data")).absolute()
 
 
-def _run(kind: str, code: str, notes: str, folder: Path) -> str:
+def _run(kind: str, code: str, notes: str, folder: Path, extra: str | None) -> str:
     command = ["bash", "-eo", "pipefail", "-c", code] if kind == "sh" else [sys.executable, "-c", code]
     environment = {
         **os.environ,
@@ -106,6 +114,7 @@ def _run(kind: str, code: str, notes: str, folder: Path) -> str:
         "PYTHONUNBUFFERED": "1",
         "PYTHONWARNINGS": "ignore",
         "SURELABEL_CACHE": str(folder / ".cache"),
+        "SURELABEL_FEATURES": "none" if extra is None else "auto",
     }
     done = subprocess.run(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -141,7 +150,7 @@ def main() -> None:
     chosen = [page for page in pages if page.name in options.names or (options.fast and page.is_fast)]
     for page in chosen if options.names or options.fast else pages:
         if missing := missing_data(page):
-            print(f"{page.name}: not run; $SURELABEL_SHARED_DATA lacks {', '.join(missing)}")
+            print(f"{page.name}: not run; missing in $SURELABEL_SHARED_DATA or from pip: {', '.join(missing)}")
             continue
         with tempfile.TemporaryDirectory() as folder:
             page.path.write_text(rerun(page, Path(folder)), encoding="utf-8")
