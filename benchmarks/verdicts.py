@@ -152,9 +152,9 @@ def measure(
     """Judge one data set and measure the verdict; None if there is no run to judge again."""
     import surelabel
     from surelabel.api import make_config
-    from surelabel.data import load_corpus
     from surelabel.encoding.encode import encode_all
     from surelabel.runs.run_dir import RunDir
+    from surelabel.training import build
 
     config, finished = make_config(source, settings), RunDir(place / source.parent.name)
     if options.rejudge and not finished.is_done:
@@ -171,7 +171,7 @@ def measure(
         row = figures(surelabel.audit(run), clean)
         if options.looks:
             row["by_looks"] = list(verdict_looks.looks(run, clean, options.looks))
-    corpus = encode_all(load_corpus(config.data))
+    corpus = encode_all(build.corpus(config.data, config.noise, config.train.seed)[0])
     given = np.array(corpus.class_names)[corpus.train.label.numpy()]
     wrong = given != np.array([clean[name] for name in corpus.train.ids])
     best = (cleanlab_best(source, corpus, wrong) if with_rival else None) or dict.fromkeys(
@@ -287,17 +287,17 @@ def judge_untrained(config: Any, folder: Path) -> Any:
 
 def rejudge(finished: Any, folder: Path) -> Any:
     """Copy a finished run and judge the copy again, by the second opinion and its training."""
-    from surelabel.data import load_corpus
     from surelabel.encoding.encode import encode_all
     from surelabel.runs.run_dir import OPINION_FILE, RunDir
     from surelabel.runs.samples import SOFT_COLUMNS, TRUE_CLASS, TopK
-    from surelabel.training import pretrained
+    from surelabel.training import build, pretrained
     from surelabel.training.second_opinion import judge_run
 
     shutil.copytree(finished.path, folder)
     run = RunDir(folder)
     config, samples = run.config(), run.samples()
-    config, raw = pretrained.attach(config, load_corpus(config.data), lambda _text: None)
+    raw, _ = build.corpus(build.data_for(config), config.noise, config.train.seed)
+    config, raw = pretrained.attach(config, raw, lambda _text: None)
     corpus = encode_all(raw)
     lists = {f"{name}{end}" for name in (*SOFT_COLUMNS, TRUE_CLASS) for end in ("", "_classes")}
     columns = {name: samples[name].to_numpy() for name in samples.column_names if name not in lists}
