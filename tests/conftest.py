@@ -70,7 +70,12 @@ def done(call):
 
 
 TINY = {
-    "model": {"name": "mlp", "options": {"widths": [16], "norm": "none"}},
+    "model": {
+        "name": "mlp",
+        "options": {"widths": [16], "norm": "none"},
+        "features": "none",
+        "train_on": "inputs",
+    },
     "train": {"epochs": 4, "batch_size": 16, "threads": 1, "device": "cpu", "second_opinion": False},
     "optimiser": {"rate": 0.05},
 }

@@ -69,7 +69,7 @@ def test_features_belong_to_their_rows(tmp_path, write, decode):
         workers=0,
     )
     corpus = load_corpus(config)
-    found = pretrained.compute(corpus, Means(), lambda _: None)
+    found = pretrained.compute(corpus, Means(), list(corpus.parts), lambda _: None)
     parts = [*found.parts.values(), found.train.subset(np.array([4, 0, 2]))]
     assert sum(len(rows) for rows in found.parts.values()) == 15
     for rows in parts:

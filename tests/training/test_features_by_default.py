@@ -185,8 +185,8 @@ class TestComparison:
         assert surelabel.load(run).predict_proba(np.load(images)["x"]).shape == (60, 3)
         assert "pretrained" in experts(run)
 
-    def test_slow_networks_do_not_compete(self, images, tmp_path, monkeypatch):
-        monkeypatch.setattr(head, "_seconds_per_image", lambda *_: 10.0)
+    def test_networks_that_would_see_many_pixels_do_not_compete(self, images, tmp_path, monkeypatch):
+        monkeypatch.setattr(head, "MOST_PIXELS", 1000)
         run = surelabel.fit(config(images, **{"train.epochs": 100}), tmp_path / "run")
         found = json.loads((run.path / "head.json").read_text())
         assert {row["train_on"] for row in found["candidates"]} == {"features"}

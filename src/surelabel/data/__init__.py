@@ -18,7 +18,7 @@ from surelabel.data.images.encode import Encoded
 from surelabel.data.images.frames import centre_crop_inputs
 from surelabel.data.images.load import fit_to_shape
 from surelabel.data.images.stream import StreamedImages
-from surelabel.data.inputs import Inputs, Shape
+from surelabel.data.inputs import ANY_SIZE, Inputs, Shape
 from surelabel.data.merge import merge_classes, to_known
 from surelabel.data.pictures import Pictures
 from surelabel.data.relabel import relabel
@@ -87,9 +87,8 @@ def read_inputs(config: DataConfig, shape: Shape, encoder: Encoder | None = None
     """
     source = _find_source(config.source)
     if encoder is not None:
-        wanted = UNENCODED if encoder.columns else None
-        x, ids = source.read_inputs(config.model_copy(update=encoder.settings), wanted)
-        return _attach(x, x.encoded if isinstance(x, StreamedImages) else None, encoder), ids
+        x, ids = source.read_inputs(config.model_copy(update=encoder.settings), _shape_read_by(encoder))
+        return _attach(x, x.encoded if isinstance(x, StreamedImages) else None, encoder, config.source), ids
     whole = _stored_shape(config, shape)
     x, ids = source.read_inputs(config, whole)
     rows = _as_networks_see(Rows(x, ids, ids), config, shape)
@@ -102,7 +101,7 @@ def read_labelled(
     """Read rows with labels of known classes as inputs (N, *shape); else like `read_inputs`."""
     if encoder is not None:
         config = config.model_copy(update=encoder.settings)
-    whole = _stored_shape(config, shape) if encoder is None else UNENCODED if encoder.columns else None
+    whole = _stored_shape(config, shape) if encoder is None else _shape_read_by(encoder)
     if data is not None or is_object(config.source):
         rows = read_object(data, config, whole).train
     else:
@@ -110,19 +109,25 @@ def read_labelled(
     if encoder is None:
         rows = _as_networks_see(rows, config, shape)
     else:
-        rows = replace(rows, x=_attach(rows.x, rows.encoded, encoder))
+        rows = replace(rows, x=_attach(rows.x, rows.encoded, encoder, config.source))
     known, rules = (rows.names, rows.clean), config.merge_classes
     names, clean = (None if part is None else to_known(part, class_names, rules) for part in known)
     assert names is not None
     return number_labels(replace(rows, names=names, clean=clean), class_names, config.source)
 
 
-def _attach(x: Inputs, encoded: Encoded | None, encoder: Encoder) -> Inputs:
+def _shape_read_by(encoder: Encoder) -> Shape:
+    """Return the shape of inputs that an encoder reads."""
+    return UNENCODED if encoder.columns else ANY_SIZE
+
+
+def _attach(x: Inputs, encoded: Encoded | None, encoder: Encoder, where: str) -> Inputs:
     """Return inputs with the encoder that makes features of them; features are returned as are."""
+    if encoder.columns:
+        return x.with_encoder(encoder) if isinstance(x, Cells) else x
     if isinstance(x, Cells):
-        return x.with_encoder(encoder)
-    is_picture = not encoder.columns and len(x.shape) == 4
-    return Pictures(x if encoded is None else encoded, encoder) if is_picture else x
+        raise DataError(f"{where}: holds text, or columns of a table; expected images")
+    return Pictures(x if encoded is None else encoded, encoder)
 
 
 def _stored_shape(config: DataConfig, shape: Shape) -> Shape:

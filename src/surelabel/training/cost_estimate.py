@@ -179,7 +179,8 @@ def _time_features(config: RunConfig, corpus: Corpus) -> tuple[RunConfig, Corpus
     distributed.use_threads(config.train)
     encoder = pretrained.open_encoder(resolved.model, corpus)
     encodable = [pretrained.as_encodable(rows, encoder) for rows in corpus.parts.values()]
-    num_missing, seconds = features.count_missing(encodable), 0.0
+    num_rows, seconds = sum(map(len, encodable)), 0.0
+    num_missing = num_rows if num_rows > HASHED_ROWS else features.count_missing(encodable)
     if num_missing:
         some = np.arange(min(TIMED_BATCH, len(corpus.train)))
         encodable[0].encode(some)
@@ -283,7 +284,8 @@ def _comparison_seconds(config: RunConfig, corpus: Corpus, watch: _Stopwatch) ->
     comparison = head.compare_what(config, corpus)
     if comparison is None:
         return 0.0
-    return watch.step_seconds * comparison.num_visits / config.train.batch_size + comparison.image_seconds
+    on_images = comparison.image_visits and comparison.image_visits * head.seconds_per_image(config, corpus)
+    return watch.step_seconds * comparison.num_visits / config.train.batch_size + on_images
 
 
 def _epoch_seconds(config: RunConfig, watch: _Stopwatch, num_evaluated: int) -> float:

@@ -49,8 +49,9 @@ LEAST_ROWS = 50
 MOST_EPOCHS, LEAST_EPOCHS = 60, 10
 """Epochs of a candidate; networks that memorise have begun to by then."""
 MOST_SPLITS = 2
-MOST_SHARE, MOST_SECONDS = 0.1, 60.0
-"""A network on images competes if it takes at most this share of a run on images, and seconds."""
+MOST_SHARE, MOST_PIXELS = 0.1, 50_000_000
+"""A network on images competes if it takes at most this share of a run on images, and sees at most
+so many pixels: half a minute on two cores. Time is not measured, so that a seed decides alone."""
 TIMED_IMAGES, TIMED_STEPS = 16, 3
 TINY = 1e-6
 """No probability counts as smaller than this."""
@@ -99,8 +100,8 @@ class Comparison:
     num_splits: int
     num_visits: int
     """Rows x epochs of all candidates on vectors together."""
-    image_seconds: float = 0.0
-    """What a network on images takes."""
+    image_visits: int = 0
+    """Rows x epochs of a network on images."""
 
 
 def settle(config: RunConfig, corpus: Corpus, train: Train, folder: Path) -> tuple[RunConfig, dict[str, Any]]:
@@ -164,26 +165,22 @@ def compare_what(config: RunConfig, corpus: Corpus) -> Comparison | None:
     num_visits = int(epochs * num_splits * len(candidates) * num_rows * (1 - HELD_OUT))
     if on_images is None:
         return Comparison(candidates, num_splits, num_visits)
-    candidate, seconds = on_images
-    return Comparison([*candidates, candidate], num_splits, num_visits, seconds)
+    visits = int(on_images.epochs * num_rows * (1 - HELD_OUT))
+    return Comparison([*candidates, on_images], num_splits, num_visits, visits)
 
 
-def _on_images(config: RunConfig, corpus: Corpus) -> tuple[Candidate, float] | None:
-    """Return the network on images, if it may compete, and the seconds that it takes.
-
-    That has to be less than a tenth of a run on images, and at most MOST_SECONDS.
-    """
+def _on_images(config: RunConfig, corpus: Corpus) -> Candidate | None:
+    """Return the network on images, if it may compete."""
     rows = corpus.train
-    epochs = min(MOST_EPOCHS, int(MOST_SHARE * config.train.epochs / (1 - HELD_OUT)))
-    if not rows.is_image or epochs < LEAST_EPOCHS:
+    if not rows.is_image:
         return None
-    seconds = len(rows) * (1 - HELD_OUT) * _seconds_per_image(config, corpus)
-    epochs = min(epochs, int(MOST_SECONDS / seconds))
-    candidate = Candidate(INPUTS, None, config.optimiser.decay, epochs)
-    return (candidate, epochs * seconds) if epochs >= LEAST_EPOCHS else None
+    epochs = min(MOST_EPOCHS, int(MOST_SHARE * config.train.epochs / (1 - HELD_OUT)))
+    pixels = len(rows) * (1 - HELD_OUT) * math.prod(rows.input_shape[1:])
+    epochs = min(epochs, int(MOST_PIXELS / pixels))
+    return Candidate(INPUTS, None, config.optimiser.decay, epochs) if epochs >= LEAST_EPOCHS else None
 
 
-def _seconds_per_image(config: RunConfig, corpus: Corpus) -> float:
+def seconds_per_image(config: RunConfig, corpus: Corpus) -> float:
     """Time a step of the network on images, per image."""
     some = corpus.train.subset(np.arange(min(TIMED_IMAGES, len(corpus.train))))
     scale = build.normalisation(corpus)
@@ -204,7 +201,8 @@ def _like_warm_start(config: RunConfig, corpus: Corpus) -> RunConfig:
     if not earlier.is_done:  # reading the weights will say what is wrong
         return config
     theirs = earlier.config().model
-    if config.model.train_on == AUTO and theirs.features == config.model.features:
+    fits = theirs.train_on == INPUTS or theirs.features == config.model.features
+    if config.model.train_on == AUTO and fits:
         config = config.model_copy(update={"model": config.model.model_copy(update={"train_on": theirs.train_on})})
     if len(pretrained.as_trained(pretrained.settled(config), corpus).train.input_shape) != 1:
         return config

@@ -49,7 +49,7 @@ class TrainedModel:
         """
         self.config, self.class_names, self.input_shape = config, class_names, input_shape
         self.device, self.encoder = torch.device(device), encoder
-        shape = input_shape if encoder is None else (encoder.num_features,)
+        shape = self.seen_shape = input_shape if encoder is None else (encoder.num_features,)
         scale_shape = (shape[0], *[1] * (len(shape) - 1))
         scale = torch.zeros(scale_shape), torch.ones(scale_shape)
         task = build.task(config, given, len(class_names), shape, config.train.seed, scale, reads_weights=False)
@@ -127,7 +127,7 @@ class TrainedModel:
     def _check(self, x: Any) -> Inputs:
         if isinstance(x, Encodable):
             return x
-        if self.encoder is not None and isinstance(x, LazyInputs | Tensor) and len(x.shape) == 2:
+        if self.encoder is not None and isinstance(x, LazyInputs | Tensor) and tuple(x.shape[1:]) == self.seen_shape:
             return x  # features that `encode` has made
         if self.encoder is not None and self.encoder.columns and not isinstance(x, LazyInputs | Tensor):
             x = self._as_cells(x, self.encoder)

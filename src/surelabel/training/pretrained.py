@@ -24,6 +24,7 @@ from surelabel.encoding.features import Say, features_of
 from surelabel.encoding.pictures import PictureEncoder
 from surelabel.encoding.registry import BACKBONES, find_backbone, is_switched_off, usual_backbone
 from surelabel.encoding.text_models import PREFIXES, TextModelEncoder
+from surelabel.engine import distributed
 from surelabel.errors import ConfigError, did_you_mean
 from surelabel.models import PRETRAINED, TINY_SIDE, intended_size, note_on_size
 from surelabel.models.network import scale_to
@@ -36,8 +37,13 @@ INPUTS, FEATURES = "inputs", "features"
 Kind = Literal["images", "text"]
 IMAGES: Kind = "images"
 TEXT: Kind = "text"
-GAINS = {IMAGES: "on 1,200 small photos ...", TEXT: "on news ..."}
+GAINS = {
+    IMAGES: "they raised the AUROC of P(wrong) on 1,200 small photos from .85 to .96",
+    TEXT: "they raised the AUROC of P(wrong) on news from .85 to .87",
+}
 """What they brought where it was measured: docs/results/pretrained.md."""
+JUDGED = ("train", "validation")
+"""The parts whose labels a run judges."""
 KINDS = {IMAGES: "images", TEXT: "text", None: "numbers or tiny images"}
 
 
@@ -53,7 +59,11 @@ def attach(config: RunConfig, corpus: Corpus, say: Say, known: Encoder | None = 
         say(text)
     if resolved.model.features == NONE:
         return resolved, corpus
-    return resolved, compute(corpus, known or open_encoder(resolved.model, corpus), say)
+    encoder = known or open_encoder(resolved.model, corpus)
+    if isinstance(encoder, PictureEncoder):
+        encoder.device = distributed.device_name(config.train)
+    judged = [name for name in corpus.parts if name in JUDGED or resolved.model.train_on != INPUTS]
+    return resolved, compute(corpus, encoder, judged, say)
 
 
 def notes(config: RunConfig, resolved: RunConfig, corpus: Corpus) -> Iterator[str]:
@@ -63,7 +73,7 @@ def notes(config: RunConfig, resolved: RunConfig, corpus: Corpus) -> Iterator[st
         yield f"the features of {model.features} help to judge the labels; --features none leaves them out"
     if config.model.features == AUTO and model.features == NONE and kind is not None and not is_switched_off():
         first = next(known for known in BACKBONES if known.inputs == kind)
-        yield f"without pretrained features: {first.install_command} brings them ({GAINS[kind]})"
+        yield f"without pretrained features: {first.install_command} brings them; {GAINS[kind]}"
     if model.feature_size is not None:
         for name, intended in _intended_sizes(model):
             yield from note_on_size(name, model.feature_size, intended)
@@ -156,16 +166,15 @@ def open_encoder(model: ModelConfig, corpus: Corpus) -> Encoder:
     return TextModelEncoder.make(model.features, column)
 
 
-def compute(corpus: Corpus, encoder: Encoder, say: Say) -> Corpus:
-    """Return the rows with the features that the encoder makes of them."""
-    parts = corpus.parts
-    found = features_of([as_encodable(rows, encoder) for rows in parts.values()], say)
-    return with_features(corpus, encoder, dict(zip(parts, found, strict=True)))
+def compute(corpus: Corpus, encoder: Encoder, names: list[str], say: Say) -> Corpus:
+    """Return the rows, those of the named parts with the features that the encoder makes."""
+    found = features_of([as_encodable(corpus.parts[name], encoder) for name in names], say)
+    return with_features(corpus, encoder, dict(zip(names, found, strict=True)))
 
 
 def with_features(corpus: Corpus, encoder: Encoder, features: dict[str, Inputs]) -> Corpus:
     """Return the rows with these features, by the name of their part."""
-    made = {name: _checked(rows, features[name]) for name, rows in corpus.parts.items()}
+    made = {name: _checked(rows, features[name]) if name in features else rows for name, rows in corpus.parts.items()}
     train, validation = made.pop("train"), made.pop("validation", None)
     return replace(corpus, train=train, validation=validation, tests=made, pretrained=encoder)
 

@@ -74,7 +74,8 @@ def _read_training(run: RunDir) -> Training:
         for row in rows
         if "given_accuracy" in row and row.get("stage") == stage
     }
-    on_features = len(run.data().get("input_shape", ())) == 1 and config.model.options.get("widths") != []
+    is_vector = config.model.train_on == "features" or len(run.data().get("input_shape", ())) == 1
+    on_features = is_vector and config.model.options.get("widths") != []
     return Training(config.method.name, agreement, on_features)
 
 

@@ -67,7 +67,7 @@ class Benchmark(Generic[_Options]):
         """Read the training and test rows."""
         return self.read_parts(self._request(config, shape))
 
-    def read_inputs(self, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+    def read_inputs(self, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
         """Read the images of the test rows and their ids."""
         test = self.read_test(self._request(config, shape))
         return test.x, test.ids

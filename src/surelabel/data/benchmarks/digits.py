@@ -30,7 +30,7 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     return Parts(rows.subset(train), {"test": rows.subset(test)})
 
 
-def read_inputs(config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Read the images of the test part and their ids."""
     test = read(config, shape).tests["test"]
     return test.x, test.ids

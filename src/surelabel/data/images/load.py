@@ -19,7 +19,7 @@ from surelabel.data.images.frames import FramedImages
 from surelabel.data.images.stream import StreamedImages
 from surelabel.data.images.survey import LARGEST_DEFAULT_SIDE, Survey, TargetSize, survey_all, survey_sample
 from surelabel.data.images.windows import frame_size
-from surelabel.data.inputs import Inputs, MappedInputs, Shape, available_memory, select_rows
+from surelabel.data.inputs import ANY_SIZE, Inputs, MappedInputs, Shape, available_memory, select_rows
 from surelabel.errors import DataError
 
 __all__ = [
@@ -56,7 +56,7 @@ class Images(NamedTuple):
     kept: np.ndarray
     """(n,) which of the encoded images they are."""
     encoded: Encoded | None
-    """The same images as they are stored; None if `x` has them at their own size."""
+    """The same images as they are stored; None if `x` has all there is."""
 
 
 class _Job(NamedTuple):
@@ -94,7 +94,8 @@ def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where
         raise DataError(f"{where}: holds images; expected {_describe(shape)}")
     if not len(encoded):
         raise DataError(f"{where}: no images to train on")
-    target = TargetSize(shape, config.image_size, has_windows=config.crop is not None, largest=config.largest_size)
+    own = None if shape == ANY_SIZE else shape
+    target = TargetSize(own, config.image_size, has_windows=config.crop is not None, largest=config.largest_size)
     job = _Job(encoded, target, config.cache, encoded.digest() if config.cache else "")
     survey = _survey_for_streaming(job, config.decode)
     if survey is None:
@@ -102,12 +103,11 @@ def load_images(encoded: Encoded, config: DataConfig, shape: Shape | None, where
     else:
         x = StreamedImages(encoded, survey.shape, config.workers, target.has_windows)
     kept = _select_readable(survey, encoded, config.unreadable == "skip", where)
-    if survey.sides is not None:
+    if survey.sides is not None and shape != ANY_SIZE:
         _warn_about_sizes(survey, encoded, where, target.has_windows)
-    has_own_size = survey.sides is None and target == TargetSize(None, None)
     if len(kept) < len(encoded):
         x, encoded = select_rows(x, kept), encoded.subset(kept)
-    return Images(x, kept, None if has_own_size else encoded)
+    return Images(x, kept, encoded)
 
 
 def fit_to_shape(x: Inputs, shape: Shape | None, where: str, crop: int | None = None) -> Inputs:
@@ -116,9 +116,9 @@ def fit_to_shape(x: Inputs, shape: Shape | None, where: str, crop: int | None = 
     If windows of side `crop` will be cut, images keep their whole long side.
     """
     found = tuple(x.shape[1:])
-    if shape is None or found == shape:
+    if shape is None or found == shape or (shape == ANY_SIZE and len(found) == 3):
         return x
-    if len(found) != 3 or len(shape) != 3 or not isinstance(x, Tensor):
+    if shape == ANY_SIZE or len(found) != 3 or len(shape) != 3 or not isinstance(x, Tensor):
         raise DataError(f"{where}: holds {_describe(found)}; expected {_describe(shape)}")
     size = shape[1:] if crop is None else frame_size((found[1], found[2]), (shape[1], shape[2]))
     images = (Image.fromarray(row[0] if len(row) == 1 else np.moveaxis(row, 0, 2)) for row in x.numpy())

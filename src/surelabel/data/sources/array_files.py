@@ -44,7 +44,7 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     return make_parts(_read_npz(config.source, tuple(dict.fromkeys(wanted))), config, shape)
 
 
-def read_inputs(config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Read the inputs and their ids; labels may be missing."""
     if is_single_array(config.source):
         return make_inputs({"x": _read_or_map(Path(config.source))}, config, shape)

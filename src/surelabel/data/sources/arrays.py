@@ -82,7 +82,7 @@ def make_parts(arrays: Arrays, config: DataConfig, shape: Shape | None = None) -
     return Parts(train, tests, class_names)
 
 
-def make_inputs(arrays: Arrays, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+def make_inputs(arrays: Arrays, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Return the array x and its ids; y may be missing."""
     x = _fit(_inputs(arrays, "", config.source), shape, config.source, config.crop)
     return x, _ids(arrays, "", len(x), config.source)

@@ -44,7 +44,7 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     return Parts(train, {"test": _read_rows(root / "test", root, config, shape or tuple(train.x.shape[1:]))})
 
 
-def read_inputs(config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Read every image at any depth, with or without class folders."""
     root = Path(config.source)
     paths = list(_images(root, root))

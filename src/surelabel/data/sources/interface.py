@@ -91,7 +91,7 @@ class Source(Protocol):
     def read(self, config: DataConfig, shape: Shape | None = None) -> Parts:
         """Read the labelled rows at `config.source`, converted to `shape` if that is given."""
 
-    def read_inputs(self, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+    def read_inputs(self, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
         """Read the inputs at `config.source` and their ids; labels are not needed."""
 
 

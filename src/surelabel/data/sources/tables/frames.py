@@ -38,7 +38,7 @@ def read(data: Any, config: DataConfig, shape: Shape | None = None) -> Parts:
     return make_parts(TablePart(table, find_roles(table, config, is_test=shape is not None)), config, shape)
 
 
-def read_inputs(data: Any, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+def read_inputs(data: Any, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Read the inputs of the frame and their ids; a label column is not needed."""
     table = Table(_to_arrow(data), "<frame>", ids=_index(data))
     return make_inputs(TablePart(table, find_roles(table, config, needs_label=False)), config, shape)

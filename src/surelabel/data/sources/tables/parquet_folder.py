@@ -60,7 +60,7 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     return make_parts(train, config, None, {"test": _read(files["test"], same, is_test=True)})
 
 
-def read_inputs(config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Read the inputs of the test split, or of the training split if there is no other."""
     files = _files_by_split(Path(config.source))
     return make_inputs(_read(files.get("test") or files["train"], config, needs_label=False), config, shape)

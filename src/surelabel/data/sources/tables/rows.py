@@ -92,7 +92,7 @@ def settings_like(part: TablePart, config: DataConfig) -> dict[str, Any]:
     return {"feature_columns": roles.features, "category_columns": roles.categories} if roles.is_encoded else {}
 
 
-def make_inputs(part: TablePart, config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+def make_inputs(part: TablePart, config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Return all inputs of the table and their ids."""
     if not len(part.table):
         raise part.table.error("no rows below the header")

@@ -38,7 +38,7 @@ def read(config: DataConfig, shape: Shape | None = None) -> Parts:
     return parts
 
 
-def read_inputs(config: DataConfig, shape: Shape | None) -> tuple[Inputs, np.ndarray]:
+def read_inputs(config: DataConfig, shape: Shape) -> tuple[Inputs, np.ndarray]:
     """Read all inputs of the table; a label column is not needed."""
     return make_inputs(read_table(config, needs_label=False), config, shape)
 
