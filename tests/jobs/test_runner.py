@@ -9,7 +9,7 @@ import pytest
 
 from surelabel import api
 from surelabel.engine.loop import Interrupted
-from surelabel.errors import ConfigError
+from surelabel.errors import ConfigError, RunError
 from surelabel.jobs import Job, LocalBackend, Trial, find_state, run_all
 from surelabel.jobs.worker import train
 from surelabel.runs.run_dir import RunDir
@@ -89,6 +89,18 @@ def test_other_content_is_refused_and_kept(trial, tmp_path):
     assert "not a run directory" in result.failed[trial(seed=2).name]
     assert run_of(wanted, tmp_path).is_done
     assert (scribble / "notes.txt").read_text() == "mine"
+
+
+def test_a_network_that_the_run_has_chosen_is_no_other_configuration(blobs, tmp_path):
+    settings = {"train.epochs": 60, "train.second_opinion": False, "train.threads": 1, "train.device": "cpu"}
+    trial = Trial({"data": "blobs"}, api.make_config(str(blobs), settings))
+    run = api.fit(trial.config, run_of(trial, tmp_path).path)
+    assert run.network_choice()["chosen"]
+    assert run.config().model.name != trial.config.model.name
+    assert find_state(trial, run.path) == "done"
+    other = trial.config.model_copy(update={"model": trial.config.model.model_copy(update={"mirror": True})})
+    with pytest.raises(RunError, match="another configuration"):
+        find_state(Trial(trial.cell, other), run.path)
 
 
 def test_run_resumes_after_its_data_have_moved(trial, tmp_path, blobs):
