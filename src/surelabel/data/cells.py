@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from surelabel.data.encodable import Encodable, Encoder
+from surelabel.data.inputs import HASH_BYTES
 
 NO_COLUMN = ""
 """What the column is called if the text comes from no table."""
@@ -76,7 +77,7 @@ class Cells(Encodable):
         """Hash each row."""
         columns = [column.to_pylist() for column in self.arrow.itercolumns()]
         rows = zip(*columns, strict=True)
-        return [hashlib.blake2b(json.dumps(row, default=str).encode(), digest_size=16).digest() for row in rows]
+        return [hashlib.blake2b(json.dumps(row, default=str).encode(), digest_size=HASH_BYTES).digest() for row in rows]
 
     def digest(self) -> str:
         """Hash the cells: features may differ in their last digits on another machine."""

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from surelabel.data.corpus import Examples
-from surelabel.data.inputs import Inputs
+from surelabel.data.inputs import HASH_BYTES, Inputs
 from surelabel.data.neighbours import Neighbours
 
 _ROWS_AT_ONCE = 1024
@@ -42,11 +42,11 @@ class DuplicateGroup:
 
 
 def hash_rows(x: Inputs) -> list[bytes]:
-    """Return a hash of each input; with 128 bits, even billions of rows hardly ever collide."""
+    """Return a hash of each input."""
     found: list[bytes] = []
     for start in range(0, len(x), _ROWS_AT_ONCE):
         rows = x[torch.arange(start, min(start + _ROWS_AT_ONCE, len(x)))].contiguous().numpy()
-        found += [hashlib.blake2b(row, digest_size=16).digest() for row in rows]
+        found += [hashlib.blake2b(row, digest_size=HASH_BYTES).digest() for row in rows]
     return found
 
 

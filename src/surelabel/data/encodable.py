@@ -20,7 +20,7 @@ class Encoder(Protocol):
 
     @property
     def num_features(self) -> int:
-        """D."""
+        """The number of features, D."""
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:

@@ -111,6 +111,8 @@ def available_memory() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
 
 
+HASH_BYTES = 16
+"""Of the hash of a row: even billions of rows hardly ever collide."""
 ANY_SIZE: Shape = (0, 0, 0)
 """The shape of images that keep their sizes, because an encoder reads them as they are stored."""
 

@@ -7,13 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from surelabel.data.duplicates import hash_rows
 from surelabel.data.encodable import Encodable, Encoder
 from surelabel.data.images.decode import decode_whole, num_cores
 from surelabel.data.images.encode import Encoded
-from surelabel.data.inputs import Inputs, digest_inputs, select_rows
-
-DIGEST_BYTES = 16
-CHUNK = 1024
+from surelabel.data.inputs import HASH_BYTES, Inputs, digest_inputs, select_rows
 
 
 class Pictures(Encodable):
@@ -55,15 +53,8 @@ class Pictures(Encodable):
         """Hash the bytes of each file, or the pixels and their shape."""
         if isinstance(self.stored, Encoded):
             return self.stored.hashes()
-        starts, found = range(0, len(self), CHUNK), []
-        for start in starts:
-            pixels = self.stored[torch.arange(start, min(start + CHUNK, len(self)))].numpy()
-            stem = hashlib.blake2b(repr(pixels.shape[1:]).encode(), digest_size=DIGEST_BYTES)
-            for row in pixels:
-                digest = stem.copy()
-                digest.update(np.ascontiguousarray(row).data)
-                found.append(digest.digest())
-        return found
+        shape = repr(tuple(self.stored.shape[1:])).encode()
+        return [hashlib.blake2b(shape + row, digest_size=HASH_BYTES).digest() for row in hash_rows(self.stored)]
 
     def digest(self) -> str:
         """Hash all pictures."""

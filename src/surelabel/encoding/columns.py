@@ -105,7 +105,7 @@ class ColumnEncoder:
 
     @property
     def num_features(self) -> int:
-        """D."""
+        """The number of features, D."""
         return len(self.feature_names)
 
     @property
@@ -126,7 +126,7 @@ class ColumnEncoder:
 
     @property
     def has_term_weights(self) -> bool:
-        """They are not."""
+        """Return False: the features are no weights of terms."""
         return False
 
     @property

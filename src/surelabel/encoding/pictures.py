@@ -76,16 +76,16 @@ class PictureEncoder:
 
     @property
     def num_features(self) -> int:
-        """D."""
+        """The number of features, D."""
         return self.known.num_features
 
     @property
     def feature_names(self) -> None:
-        """They have none."""
+        """Return None: the features have no names."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """It reads no columns."""
+        """Return no columns: it reads pictures."""
         return ()
 
     @property
@@ -95,7 +95,7 @@ class PictureEncoder:
 
     @property
     def has_term_weights(self) -> bool:
-        """They are not."""
+        """Return False: the features are no weights of terms."""
         return False
 
     @property

@@ -72,12 +72,12 @@ class TextModelEncoder:
 
     @property
     def num_features(self) -> int:
-        """D."""
+        """The number of features, D."""
         return self.known.num_features
 
     @property
     def feature_names(self) -> None:
-        """They have none."""
+        """Return None: the features have no names."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ class TextModelEncoder:
 
     @property
     def has_term_weights(self) -> bool:
-        """They are not."""
+        """Return False: the features are no weights of terms."""
         return False
 
     @property

@@ -94,7 +94,7 @@ class TfidfEncoder:
 
     @property
     def num_features(self) -> int:
-        """D."""
+        """The number of features, D."""
         return sum(map(len, self.idf)) if self.components is None else len(self.components)
 
     @property
