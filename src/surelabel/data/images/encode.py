@@ -14,7 +14,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from surelabel.data.inputs import HASH_BYTES
 from surelabel.data.sources.checks import download_stores, resolve_inside
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".tif", ".tiff"})
@@ -56,7 +55,7 @@ class Encoded(ABC):
         found = []
         for position in range(len(self)):
             with self.open(position) as file:
-                found.append(hashlib.blake2b(file.read(), digest_size=HASH_BYTES).digest())
+                found.append(hashlib.blake2b(file.read(), digest_size=16).digest())
         return found
 
     @abstractmethod
