@@ -7,10 +7,10 @@ from importlib import metadata
 import numpy as np
 import pytest
 from safetensors.torch import load_file
+from tests.training.listening import Listener
 
 import surelabel
 from surelabel.api import Interrupted, make_config
-from surelabel.console import Silent
 from surelabel.encoding import registry
 from surelabel.encoding.registry import find_backbone
 from surelabel.errors import ConfigError, RunError
@@ -37,22 +37,6 @@ def images(tmp_path):
     given = np.where(rng.random(60) < 0.2, (y + 1) % 3, y)
     np.savez(tmp_path / "images.npz", x=x.astype(np.uint8), y=given, clean=y)
     return tmp_path / "images.npz"
-
-
-class Listener(Silent):
-    """Keeps the messages, and stops a run after some steps."""
-
-    def __init__(self, stop_after=None):
-        self.said, self.steps, self.stop_after = [], 0, stop_after
-
-    def step(self, *_):
-        self.steps += 1
-
-    def warn(self, text):
-        self.said.append(text)
-
-    def interrupt(self):
-        return self.steps == self.stop_after
 
 
 @pytest.fixture

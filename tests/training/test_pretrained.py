@@ -8,10 +8,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
+from tests.training.listening import Listener
 
 import surelabel
 from surelabel.api import Interrupted, make_config
-from surelabel.console import Silent
 from surelabel.data.pictures import Pictures
 from surelabel.encoding import features
 from surelabel.encoding.pictures import PictureEncoder
@@ -25,22 +25,6 @@ SHAPE, SMALL = (3, 8, 8), {"depth": 10, "width": 1}
 MODEL = {"name": "wide_resnet", "options": SMALL}
 TIMM, SIDES = "timm:test_efficientnet", (24, 20)
 """A tiny network, and the sides of images for it."""
-
-
-class Listener(Silent):
-    """Keeps the messages, and stops a run after some steps."""
-
-    def __init__(self, stop_after=None):
-        self.said, self.steps, self.stop_after = [], 0, stop_after
-
-    def step(self, *_):
-        self.steps += 1
-
-    def warn(self, text):
-        self.said.append(text)
-
-    def interrupt(self):
-        return self.steps == self.stop_after
 
 
 @pytest.fixture(autouse=True)

@@ -9,16 +9,15 @@ anything. All of them are free of rights, as the documentation of `skimage.data`
 """
 
 import csv
-import io
 import math
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from PIL import Image, ImageEnhance, ImageFilter
 
+from surelabel.encoding.registry import locate
 from surelabel.errors import missing_package
 
 PACKAGE, EXTRA = "scikit-image", "photos"
@@ -82,16 +81,11 @@ def write_photos(folder: Path, seed: int, count: int) -> Photos:
 
 def open_pictures() -> dict[str, Image.Image]:
     """Read the picture of each class; raise if scikit-image is not installed."""
-    try:
-        listed = metadata.files(PACKAGE) or ()
-    except metadata.PackageNotFoundError:
-        listed = ()
-    paths = {file.as_posix(): Path(str(file.locate())) for file in listed}
-    try:
-        contents = {name: paths[f"skimage/data/{file}"].read_bytes() for name, file in PICTURES.items()}
-    except (KeyError, FileNotFoundError):
-        raise missing_package("demo photos", PACKAGE, EXTRA) from None
-    return {name: Image.open(io.BytesIO(content)).convert("RGB") for name, content in contents.items()}
+    paths = {name: locate(PACKAGE, f"skimage/data/{file}") for name, file in PICTURES.items()}
+    found = {name: path for name, path in paths.items() if path is not None}
+    if len(found) < len(PICTURES):
+        raise missing_package("demo photos", PACKAGE, EXTRA)
+    return {name: Image.open(path).convert("RGB") for name, path in found.items()}
 
 
 def misfile(clean: np.ndarray, num_classes: int, random: np.random.Generator) -> np.ndarray:
